@@ -28,6 +28,7 @@
 #include "agent/lifecycle/ticks.h"
 #include "agent/lifecycle/timed_calls.h"
 #include "agent/lifecycle/transfers.h"
+#include "agent/lifecycle/wakes.h"
 #include "agent/sigsafe/call_path.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/python_stack.h"
@@ -98,6 +99,7 @@ void ensure_started() noexcept {
   {
     const NextFunctions functions;
     watch_transfers();
+    watch_wakes();
     watch_file_calls();
     watch_event_loops();
     watch_timed_calls(functions);

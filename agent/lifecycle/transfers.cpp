@@ -32,6 +32,7 @@
 #include "agent/lifecycle/real_function.h"
 #include "agent/lifecycle/seccomp.h"
 #include "agent/lifecycle/signals.h"
+#include "agent/lifecycle/wakes.h"
 #include "agent/sigsafe/last_words.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
@@ -465,6 +466,9 @@ extern "C" [[gnu::visibility("hidden")]] long clusterprof_call_by_number(long nu
       const SampleSignalHeld held(static_cast<std::int32_t>(number));
       return clusterprof_plain_syscall(number, first, second, third, fourth, fifth, sixth);
     }
+    case SYS_futex:
+      note_wakes(first, third);
+      return clusterprof_plain_syscall(number, first, second, third, fourth, fifth, sixth);
     case SYS_execve:
       return execute(text_at(first), texts_at(second), texts_at(third));
     case SYS_execveat:

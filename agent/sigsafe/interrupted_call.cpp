@@ -364,6 +364,13 @@ AwaitedMutex awaited_mutex(ThreadContext& context, const InterruptedCall& call, 
   return {address, holder};
 }
 
+std::uint64_t awaited_word(const InterruptedCall& call, const ucontext_t& interrupted) noexcept {
+  const auto& registers = interrupted.uc_mcontext.gregs;
+  const std::uint32_t command = static_cast<std::uint32_t>(registers[REG_RSI]) & FUTEX_CMD_MASK;
+  if (call.number != SYS_futex || (command != FUTEX_WAIT && command != FUTEX_WAIT_BITSET)) return 0;
+  return static_cast<std::uint64_t>(registers[REG_RDI]);
+}
+
 void note_cut_transfer(ThreadContext& context, const InterruptedCall& call,
                        const ucontext_t& interrupted) noexcept {
   if (!call.succeeded) return;

@@ -50,6 +50,9 @@ struct AwaitedMutex {
 AwaitedMutex awaited_mutex(ThreadContext& context, const InterruptedCall& call, const ucontext_t& interrupted,
                            bool may_guard) noexcept;
 
+// The word that another thread has to wake it for; 0: it is no such call. Async-signal-safe.
+std::uint64_t awaited_word(const InterruptedCall& call, const ucontext_t& interrupted) noexcept;
+
 // For lifecycle/transfers.cpp: our signal may have ended the call after a part was transferred. All signals
 // must be blocked. Async-signal-safe.
 void note_cut_transfer(ThreadContext& context, const InterruptedCall& call,

@@ -13,6 +13,7 @@
 
 #include <cstring>
 
+#include "agent/sigsafe/awaited_words.h"
 #include "agent/sigsafe/counters_read.h"
 #include "agent/sigsafe/data_address.h"
 #include "agent/sigsafe/guard.h"
@@ -330,6 +331,13 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
       if (mutex.address != 0) flags |= wire::kAtMutex;
       sample.data_address = mutex.address;
       sample.mutex_holder = mutex.holder;
+      if (mutex.address == 0 && (flags & (wire::kOnThread | wire::kWaitingForGil | wire::kOmpActivityBits)) == 0) {
+        sample.data_address = awaited_word(call, interrupted);
+        if (sample.data_address != 0) {
+          flags |= wire::kAtWord;
+          note_awaited_word(sample.data_address);
+        }
+      }
     }
   } else if (trigger != wire::Trigger::kBlocked) {
     sample.data_address = data_address(context, interrupted, may_guard);
@@ -353,7 +361,7 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
   sample.shared_words = static_cast<std::uint16_t>(shared);
   sample.module_epoch = epoch;
   sample.handler_ns = context.last_handler_ns;
-  scratch.sent_flags = flags & ~(wire::kMemoryOperand | wire::kAtMutex);  // and without what tell_usage adds
+  scratch.sent_flags = flags & ~(wire::kMemoryOperand | wire::kAtMutex | wire::kAtWord);  // and without what tell_usage adds
   scratch.sent_syscall = sample.syscall_nr;
   scratch.sent_mpi_op = sample.mpi_op;
   tell_usage(context, sample);

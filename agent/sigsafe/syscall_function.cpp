@@ -33,6 +33,8 @@ syscall:
         je      clusterprof_call_by_number
         cmp     $157, %rdi              # prctl
         je      clusterprof_call_by_number
+        cmp     $202, %rdi              # futex that wakes: FUTEX_WAKE, FUTEX_WAKE_BITSET
+        je      6f
         cmp     $285, %rdi              # fallocate
         je      clusterprof_call_by_number
         cmp     $299, %rdi              # recvmmsg
@@ -46,6 +48,13 @@ syscall:
         cmp     $321, %rdi              # bpf
         je      clusterprof_call_by_number
         cmp     $322, %rdi              # execveat
+        je      clusterprof_call_by_number
+        jmp     4f
+6:      mov     %edx, %r11d
+        and     $0x7f, %r11d
+        cmp     $1, %r11d
+        je      clusterprof_call_by_number
+        cmp     $10, %r11d
         je      clusterprof_call_by_number
         .globl  clusterprof_plain_syscall
         .hidden clusterprof_plain_syscall

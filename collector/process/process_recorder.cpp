@@ -201,6 +201,7 @@ double ProcessRecorder::poll(std::uint64_t now_ns) {
   for (const bool used : {false, true})
     for (const std::uint32_t slot : slots)
       if (may_be_used(slot) == used) fullest = std::max(fullest, drain(slot, now_ns));
+  samples_.settle_waits(false);
   update_measured_mpi(now_ns);
   events_.agree_on_level();
   return std::max(fullest, static_cast<double>(freed_slots_) / std::max(1u, segment_.layout().thread_slots));
@@ -237,6 +238,7 @@ void ProcessRecorder::finish(std::uint64_t end_ns) {
     }
     end_replaced_thread(thread, end_ns);
   }
+  samples_.settle_waits(true);
   stacks_.finish(pid_, static_cast<std::int64_t>(segment_.header().start_realtime_ns), end_ns);
   memory_.finish(end_ns);
   update_mpi_counters(end_ns);
@@ -337,6 +339,8 @@ void ProcessRecorder::begin_thread(RecordedThread& thread, const wire::ThreadSlo
   thread.busiest = {};
   thread.stay = {};
   thread.mutex = thread.last_mutex = {};
+  thread.awaits_wake = false;
+  thread.places = {};
   thread.sampled = SampledTime(begin, slot.start_cpu_ns);
   thread.events.timeline = GapTimeline(not_before);  // a new thread may already be in its first call
   thread.events.number.reset();
@@ -650,7 +654,7 @@ void ProcessRecorder::add_charges(ProcessReport& report, std::uint64_t now_ns) c
   for (const auto& [slot, thread] : threads_)
     if (const std::uint64_t wait_ns = thread.mutex_wait_ns(now_ns, std::nullopt);
         wait_ns != 0 && thread.state == RecordedThread::State::kActive)
-      report.mutex_waits[thread.mutex].add({wait_ns, 1, wait_ns});
+      report.mutex_waits[samples_.lock_of(thread)].add({wait_ns, 1, wait_ns});
   report.tasks = charges_.tasks().amounts();
   report.main_series = charges_.main_series();
   report.counter_series = charges_.counter_series();

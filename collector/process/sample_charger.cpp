@@ -96,8 +96,20 @@ void SampleCharger::take(RecordedThread& thread, std::uint32_t slot, const wire:
 void SampleCharger::take_tie(RecordedThread& thread, const wire::RecordHeader& record, const wire::Ring& ring,
                              std::uint64_t latest_ns) {
   wire::ThreadTie tie;
-  if (!read_thread_tie(record, ring, tie) || !ties_.take(thread.ties, tie, latest_ns + kMaxStopNs))
+  if (!read_thread_tie(record, ring, tie)) {
     drops_.add("damaged_record");
+    return;
+  }
+  const auto kind = static_cast<wire::ThreadTieKind>(tie.header.detail);
+  if (kind == wire::ThreadTieKind::kWoke || kind == wire::ThreadTieKind::kWokeAll) {
+    if (tie.begin_ns <= latest_ns + kMaxStopNs)
+      wakes_.add(tie.thread, static_cast<std::uint32_t>(tie.creator),
+                 {tie.begin_ns, thread.tid, kind == wire::ThreadTieKind::kWokeAll, false, thread.places});
+    else
+      drops_.add("damaged_record");
+  } else if (!ties_.take(thread.ties, tie, latest_ns + kMaxStopNs)) {
+    drops_.add("damaged_record");
+  }
 }
 
 void SampleCharger::spent(RecordedThread& thread, std::uint64_t begin_ns, std::uint64_t end_ns,
@@ -246,6 +258,7 @@ void SampleCharger::take_stack(RecordedThread& thread, std::uint32_t slot, const
     thread.loops.sample(time_ns, record.cpu_ns, blocked,
                         context.in_syscall && waits_for_events(record.syscall_nr), target.path);
   take_mutex(thread, record, blocked, target, charged, time_ns);
+  thread.places.note(time_ns, target.path);
   count(thread, record, blocked, target, charged);
   if (holds_places_) return;
   know_thread(thread, blocked, target, charged);
@@ -268,9 +281,41 @@ void SampleCharger::add_mutex_wait(RawMutexKey mutex, const RawMutexWait& wait) 
 
 void SampleCharger::end_mutex_wait(RecordedThread& thread, std::uint64_t time_ns,
                                    std::optional<std::uint64_t> cpu_ns) {
-  if (const std::uint64_t wait_ns = thread.mutex_wait_ns(time_ns, cpu_ns); wait_ns != 0)
-    add_mutex_wait(thread.mutex, {wait_ns, 1, wait_ns});
+  if (const std::uint64_t wait_ns = thread.mutex_wait_ns(time_ns, cpu_ns); wait_ns != 0) {
+    if (thread.awaits_wake)
+      wakes_.ended({thread.mutex, thread.tid, thread.mutex_since_ns, time_ns, thread.mutex_before_ns, wait_ns});
+    else
+      add_mutex_wait(thread.mutex, {wait_ns, 1, wait_ns});
+  }
   thread.mutex = {};
+  thread.awaits_wake = false;
+}
+
+std::map<RawMutexKey, RawMutexWait> SampleCharger::mutex_waits() const {
+  std::map<RawMutexKey, RawMutexWait> waits;
+  for (const auto& [key, wait] : mutex_waits_) waits[wakes_.of_object(key)].add(wait);
+  for (const EndedWait* const ended : wakes_.unsettled())
+    waits[wakes_.of_object(ended->key)].add({ended->wait_ns, 1, ended->wait_ns});
+  return waits;
+}
+
+void SampleCharger::settle_waits(bool last) {
+  wakes_.settle(last, [this](const EndedWait& ended) { settle(ended); });
+}
+
+void SampleCharger::settle(const EndedWait& ended) {
+  const Wake* const wake = wakes_.find(ended);
+  if (wake == nullptr) return add_mutex_wait(ended.key, {ended.wait_ns, 1, ended.wait_ns});
+  // Until it was woken: what it did then, before it was sampled again, is no part of the wait.
+  const std::uint64_t wait_ns = ended.before_ns + wake->time_ns - ended.seen_ns;
+  const std::uint64_t begin_ns = wake->time_ns - std::min(wake->time_ns, wait_ns);
+  std::uint64_t longest_ns = wait_ns, waits = 1;
+  for (const PlacesOfThread::Part& part : wake->places.parts(begin_ns, wake->time_ns)) {
+    RawMutexKey key = ended.key;
+    key.holder_path = part.path;
+    add_mutex_wait(key, {part.time_ns, waits, longest_ns});
+    waits = longest_ns = 0;
+  }
 }
 
 void SampleCharger::take_mutex(RecordedThread& thread, const wire::SampleRecord& record, bool blocked,
@@ -281,14 +326,17 @@ void SampleCharger::take_mutex(RecordedThread& thread, const wire::SampleRecord&
     add_mutex_wait(thread.last_mutex, {charged.unseen_wait_ns, 0, 0});
   if (!blocked) return;
   thread.last_mutex = {};
-  if ((record.flags & wire::kAtMutex) == 0 || target.category != shard::Category::kIdle) return;
-  const std::uint32_t holder_path = path_of_thread_ ? path_of_thread_(record.mutex_holder) : 0;
+  const bool has_holder = (record.flags & wire::kAtMutex) != 0;
+  const bool awaits_wake = (record.flags & wire::kAtWord) != 0;
+  if (!(has_holder || awaits_wake) || target.category != shard::Category::kIdle) return;
+  const std::uint32_t holder_path = has_holder && path_of_thread_ ? path_of_thread_(record.mutex_holder) : 0;
   const StackResolver::DataPlace place = stacks_.data_place(record.data_address);
   thread.mutex = {target.path, holder_path, record.data_address, place.module, place.elf_address};
   thread.mutex_since_ns = time_ns;
   thread.mutex_since_cpu_ns = record.cpu_ns;
   thread.mutex_before_ns = charged.waited_ns;
-  thread.last_mutex = thread.mutex;
+  thread.awaits_wake = awaits_wake;
+  if (has_holder) thread.last_mutex = thread.mutex;
 }
 
 bool SampleCharger::may_be_used(const RecordedThread& thread) const {

@@ -28,6 +28,7 @@
 #include "collector/process/last_path.hpp"
 #include "collector/process/native_callers.hpp"
 #include "collector/process/stay.hpp"
+#include "collector/process/wakes.hpp"
 #include "collector/process/thread_loops.hpp"
 #include "collector/process/thread_ties.hpp"
 #include "collector/rings/drop_counts.hpp"
@@ -67,7 +68,10 @@ struct RecordedThread {
   // The mutex that it was seen to wait for; address 0: none. How long it had waited when it was seen.
   RawMutexKey mutex;
   std::uint64_t mutex_since_ns = 0, mutex_since_cpu_ns = 0, mutex_before_ns = 0;
-  RawMutexKey last_mutex;  // if its last wait that was seen was for a mutex
+  RawMutexKey last_mutex;   // if its last wait that was seen was for a mutex
+  bool awaits_wake = false;  // it is none, but a word that another thread has to wake it for
+  // Where it was, from when on.
+  PlacesOfThread places;
   // How long it has waited for it, at most; without its CPU time if that is known.
   [[nodiscard]] std::uint64_t mutex_wait_ns(std::uint64_t until_ns,
                                             std::optional<std::uint64_t> cpu_ns) const noexcept;
@@ -105,9 +109,13 @@ class SampleCharger {
   // Tells where a thread of the process was last; 0: not known.
   using PathOfThread = std::function<std::uint32_t(std::int32_t tid)>;
   void ask_for_paths(PathOfThread path_of_thread) { path_of_thread_ = std::move(path_of_thread); }
-  [[nodiscard]] const std::map<RawMutexKey, RawMutexWait>& mutex_waits() const noexcept {
-    return mutex_waits_;
+  [[nodiscard]] std::map<RawMutexKey, RawMutexWait> mutex_waits() const;
+  [[nodiscard]] RawMutexKey lock_of(const RecordedThread& thread) const {
+    return thread.awaits_wake ? wakes_.of_object(thread.mutex) : thread.mutex;
   }
+  // The rings of all threads have been read once more, or (`last`) for the last time: who ended the waits
+  // that had ended before is known now, if it is ever known.
+  void settle_waits(bool last);
 
   // Which thread has made and joined which one.
   [[nodiscard]] ThreadTies& ties() noexcept { return ties_; }
@@ -146,6 +154,8 @@ class SampleCharger {
   // A wait that the sample before has seen ends; and one may begin.
   void end_mutex_wait(RecordedThread& thread, std::uint64_t time_ns, std::optional<std::uint64_t> cpu_ns);
   void add_mutex_wait(RawMutexKey mutex, const RawMutexWait& wait);
+  // Charges the wait to what the thread that ended it did meanwhile.
+  void settle(const EndedWait& ended);
   void take_mutex(RecordedThread& thread, const wire::SampleRecord& record, bool blocked,
                   const ChargeTarget& target, const ThreadAccount::Charged& charged, std::uint64_t time_ns);
   void count(RecordedThread& thread, const wire::SampleRecord& record, bool blocked,
@@ -180,6 +190,7 @@ class SampleCharger {
   SampleStatistics statistics_;
   LastPath last_path_;
   std::map<RawMutexKey, RawMutexWait> mutex_waits_;
+  Wakes wakes_;
   PathOfThread path_of_thread_;
   NativeCallers callers_;
   ThreadTies ties_;

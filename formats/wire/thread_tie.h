@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What ties a thread to another one of its process: it has made it, it was made by it, or it has joined it.
+// What ties a thread to another one of its process: it has made it, it was made by it, it has joined it, or it
+// ends its wait.
 // Written to the thread's own ring of samples, in order of time.
 #pragma once
 
@@ -13,14 +14,18 @@ enum class ThreadTieKind : std::uint16_t {
   kCreated = 1,  // another thread was made
   kBegan,        // the first record of a thread that another one has made
   kJoined,       // pthread_join or thrd_join has returned
+  kWoke,         // is about to end the wait of one thread, which a sample has seen (kAtWord)
+  kWokeAll,      // of all that wait there
 };
 
 struct ThreadTie {
   RecordHeader header;     // type kThreadTie; `detail` is the ThreadTieKind
   std::uint64_t begin_ns;  // CLOCK_MONOTONIC: when the call was made; kBegan: that which made the thread
   std::uint64_t end_ns;    // when it returned; kBegan: when the thread began
-  std::uint64_t thread;    // kBegan, kJoined: pthread_t, which no other thread has until it is joined
-  std::int32_t creator;    // kBegan: the thread that has made it. With begin_ns that names one kCreated
+  std::uint64_t thread;    // kBegan, kJoined: pthread_t, which no other thread has until it is joined; kWoke,
+                           // kWokeAll: the address of the futex that is waited for
+  std::int32_t creator;    // kBegan: the thread that has made it. With begin_ns that names one kCreated.
+                           // kWoke, kWokeAll: how far the word is behind the beginning of what it is in
   std::uint32_t reserved;
 };
 static_assert(sizeof(ThreadTie) == 40);

@@ -360,7 +360,7 @@ class Run:
 
     @functools.cached_property
     def mutex_waits(self):
-        """Waiting for mutexes that other threads of the rank had, by where threads waited and where the holder was."""
+        """Waiting for mutexes and other locks, by where threads waited and where the holder, or who ended the wait, was."""
         return self._with_rank_numbers("mutex_waits")
 
     @functools.cached_property

@@ -870,8 +870,14 @@ struct MutexRow {
   std::vector<MutexHolderRow> holders;     // by wait_s, largest first; those that are known
 };
 
-// A mutex, or those of all ranks that are one variable. docs/metrics.md, "Mutexes".
+// What a thread waits for until another one lets it go on. docs/metrics.md, "Mutexes".
+enum class LockKind : std::uint8_t { kMutex, kRwLock, kCondition, kSemaphore, kBarrier, kPython, kFutex };
+inline constexpr std::array<const char*, 7> kLockKindNames = {
+    "mutex", "rwlock", "condition", "semaphore", "barrier", "python_lock", "futex"};
+
+// A mutex or another lock, or those of all ranks that are one variable. docs/metrics.md, "Mutexes".
 struct LockRow {
+  LockKind kind = LockKind::kMutex;
   std::string name;                  // of the variable; empty: it is none that is known
   std::optional<std::int32_t> rank;  // whose it is, of a mutex without a name
   std::uint64_t address = 0;         // likewise; 0: of those that found no room
@@ -879,6 +885,7 @@ struct LockRow {
   double wait_s = 0, longest_s = 0;   // longest: of one wait
   RankSpread spread;                  // of wait_s
   std::vector<MutexHolderRow> lines;  // where threads waited; wait_s: there
+  // Where the thread was that had it, or that ended the wait, meanwhile.
   std::vector<MutexHolderRow> holders;
 };
 inline constexpr std::size_t kMaxLocks = 256;  // with most wait_s

@@ -453,7 +453,7 @@ CLUSTERPROF_MEMBERS(EventLoopRow, rank, pid, tid, main_thread, thread, kind, tur
                     blocked_s, awaited_s, longest_s, longest_at_s, lengths, blocks)
 CLUSTERPROF_MEMBERS(MutexHolderRow, place, wait_s)
 CLUSTERPROF_MEMBERS(MutexRow, place, wait_s, samples, mutexes, spread, holders)
-CLUSTERPROF_MEMBERS(LockRow, name, rank, address, mutexes, waits, wait_s, longest_s, spread, lines, holders)
+CLUSTERPROF_MEMBERS(LockRow, kind, name, rank, address, mutexes, waits, wait_s, longest_s, spread, lines, holders)
 CLUSTERPROF_MEMBERS(OpenMpConstructRow, kind, place, count, time_s, wait_s, schedule_s, chunks, iterations,
                     imbalance, schedules)
 CLUSTERPROF_MEMBERS(OpenMpThreadRow, number, work_s, wait_s)
@@ -687,7 +687,8 @@ bool is_consistent(const Analysis& a) {
          all(a.locks,
              [&](const LockRow& row) {
                const auto known_place = [&](const MutexHolderRow& spot) { return frame(spot.place.kind); };
-               return all(row.lines, known_place) && all(row.holders, known_place);
+               return known(row.kind, kLockKindNames.size()) && all(row.lines, known_place) &&
+                      all(row.holders, known_place);
              }) &&
          all(a.mutexes,
              [&](const MutexRow& row) {

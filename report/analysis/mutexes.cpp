@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Waiting for mutexes, by the lines where threads waited and those where the holders were; and by mutex.
+// Waiting for mutexes, by the lines where threads waited and those where the holders were; and for all locks,
+// by lock.
 #include "report/analysis/mutexes.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -32,6 +35,44 @@ SourceLocation line_of(const CallPaths& paths, std::uint32_t path) {
   place.called.clear();
   place.op.clear();
   return place;
+}
+
+// By the functions between the system call and the line that waits.
+std::optional<LockKind> named_kind(const CallPaths& paths, std::uint32_t path) {
+  constexpr int kFrames = 16;
+  std::optional<LockKind> kind;
+  for (int i = 0; i < kFrames && path != 0; ++i, path = paths.parent(path)) {
+    const shard::Frame* const frame = paths.frame(path);
+    if (frame == nullptr || frame->kind == shard::FrameKind::kPython) break;
+    const std::string_view name = paths.text(frame->name);
+    const auto says = [&](auto... parts) {
+      return ((name.find(parts) != std::string_view::npos) || ...);
+    };
+    if (says("PyThread_acquire_lock", "PyMutex_Lock")) return LockKind::kPython;
+    if (kind && *kind != LockKind::kFutex) continue;  // it may be a lock of Python's
+    if (says("mutex_lock", "mutex_timedlock", "mutex_clocklock", "lll_lock_wait"))
+      return LockKind::kMutex;
+    if (says("cond_wait", "cond_timedwait", "cond_clockwait", "cnd_wait", "cnd_timedwait",
+             "condition_variable", "Condvar"))
+      kind = LockKind::kCondition;
+    else if (says("rwlock", "shared_mutex", "shared_timed_mutex", "RwLock"))
+      kind = LockKind::kRwLock;
+    else if (says("sem_wait", "sem_timedwait", "sem_clockwait", "semaphore"))
+      kind = LockKind::kSemaphore;
+    else if (says("pthread_barrier_wait", "std::barrier", "std::latch"))
+      kind = LockKind::kBarrier;
+    else if (name == "syscall" || says("__atomic_wait", "__platform_wait"))
+      kind = LockKind::kFutex;
+  }
+  return kind;
+}
+
+// Nothing: a wait inside of a library, of which neither the kind of lock nor who ended it is known.
+std::optional<LockKind> kind_of(const CallPaths& paths, const shard::MutexWait& wait) {
+  if (wait.path == 0) return LockKind::kMutex;
+  const std::optional<LockKind> kind = named_kind(paths, wait.path);
+  if (!kind && wait.holder_path != 0) return LockKind::kMutex;
+  return kind == LockKind::kFutex && wait.holder_path == 0 ? std::nullopt : kind;
 }
 
 LockPlace lock_place_of(const SourceLocation& place) { return {place.file, place.function, place.line}; }
@@ -60,20 +101,23 @@ struct LockSum {
 };
 
 // One variable is one row, although each rank has one of its own. Others are told apart by rank and address.
-std::vector<LockRow> locks_of(const shard::ShardData& head, const CallPaths& paths, const RankOrder& order) {
-  using Key = std::tuple<std::string, std::uint32_t, std::uint64_t>;
+std::vector<LockRow> locks_of(const shard::ShardData& head, const CallPaths& paths, const RankOrder& order,
+                              const std::vector<std::optional<LockKind>>& kinds) {
+  using Key = std::tuple<LockKind, std::string, std::uint32_t, std::uint64_t>;
   std::map<Key, std::uint32_t> numbers;
   std::vector<LockSum> sums;
   std::vector<std::uint32_t> sum_of(head.mutex_waits.size(), shard::kNone);
   for (std::size_t i = 0; i < head.mutex_waits.size(); ++i) {
     const shard::MutexWait& wait = head.mutex_waits[i];
-    if (wait.rank >= head.ranks.size()) continue;
+    const std::optional<LockKind> kind = kinds[i];
+    if (!kind || wait.rank >= head.ranks.size()) continue;
     const bool is_one = wait.name.empty() && wait.mutex != 0;
     const auto [found, is_new] =
-        numbers.try_emplace(Key(wait.name, is_one ? wait.rank : shard::kNone, is_one ? wait.mutex : 0),
+        numbers.try_emplace(Key(*kind, wait.name, is_one ? wait.rank : shard::kNone, is_one ? wait.mutex : 0),
                             static_cast<std::uint32_t>(sums.size()));
     if (is_new) {
       LockRow& made = sums.emplace_back().row;
+      made.kind = *kind;
       made.name = wait.name;
       if (is_one) made.rank = head.ranks[wait.rank].rank, made.address = wait.mutex;
     }
@@ -115,12 +159,15 @@ std::vector<LockRow> locks_of(const shard::ShardData& head, const CallPaths& pat
 
 void list_mutexes(const shard::ShardData& head, const CallPaths& paths, const RankOrder& order,
                   Analysis& analysis) {
+  std::vector<std::optional<LockKind>> kinds;
+  kinds.reserve(head.mutex_waits.size());
+  for (const shard::MutexWait& wait : head.mutex_waits) kinds.push_back(kind_of(paths, wait));
   std::map<LockPlace, std::uint32_t> numbers;
   std::vector<Sum> sums;
   std::vector<std::uint32_t> sum_of(head.mutex_waits.size(), shard::kNone);
   for (std::size_t i = 0; i < head.mutex_waits.size(); ++i) {
     const shard::MutexWait& wait = head.mutex_waits[i];
-    if (wait.rank >= head.ranks.size()) continue;
+    if (kinds[i] != LockKind::kMutex || wait.rank >= head.ranks.size()) continue;
     SourceLocation place = line_of(paths, wait.path);
     const auto [found, is_new] =
         numbers.try_emplace(lock_place_of(place), static_cast<std::uint32_t>(sums.size()));
@@ -151,7 +198,7 @@ void list_mutexes(const shard::ShardData& head, const CallPaths& paths, const Ra
   }
   std::stable_sort(analysis.mutexes.begin(), analysis.mutexes.end(),
                    [](const MutexRow& a, const MutexRow& b) { return a.wait_s > b.wait_s; });
-  analysis.locks = locks_of(head, paths, order);
+  analysis.locks = locks_of(head, paths, order, kinds);
 }
 
 }  // namespace clusterprof::report

@@ -231,7 +231,7 @@ void write_openmp_threads(const Analysis& analysis, Csv& csv) {
 void write_locks(const Analysis& analysis, Csv& csv) {
   csv.row("name", "rank", "address", "mutexes", "wait_s", "waits", "longest_s", "rank_min_s", "rank_mean_s",
           "rank_max_s", "rank_max", "file", "line", "function", "holder_file", "holder_line",
-          "holder_function");
+          "holder_function", "kind");
   for (const LockRow& row : analysis.locks) {
     // Where threads waited and where it was held for longest.
     const SourceLocation line = row.lines.empty() ? SourceLocation() : row.lines.front().place;
@@ -239,7 +239,7 @@ void write_locks(const Analysis& analysis, Csv& csv) {
     csv.row(row.name, row.rank, row.address == 0 ? std::string() : fmt::format("{:#x}", row.address),
             row.mutexes, row.wait_s, row.waits, row.longest_s, row.spread.min_s, row.spread.mean_s,
             row.spread.max_s, row.spread.max_rank, line.file, known(line.line), line.function, holder.file,
-            known(holder.line), holder.function);
+            known(holder.line), holder.function, kLockKindNames[static_cast<std::size_t>(row.kind)]);
   }
 }
 

@@ -227,10 +227,17 @@ const char* frame_kind_name(shard::FrameKind kind) {
   return index < kNames.size() ? kNames[index] : "native";
 }
 
+const char* lock_kind_label(LockKind kind) {
+  return kind == LockKind::kPython ? "lock of Python" : kLockKindNames[static_cast<std::size_t>(kind)];
+}
+
 std::string lock_label(const LockRow& row) {
-  if (!row.name.empty()) return printable(row.name);
-  if (row.address == 0 || !row.rank) return "mutexes that found no room";
-  return fmt::format("mutex at {:#x} of rank {}", row.address, *row.rank);
+  const char* const kind = lock_kind_label(row.kind);
+  if (!row.name.empty())
+    return row.kind == LockKind::kMutex ? printable(row.name)
+                                        : fmt::format("{} ({})", printable(row.name), kind);
+  if (row.address == 0 || !row.rank) return "locks that found no room";
+  return fmt::format("{} at {:#x} of rank {}", kind, row.address, *row.rank);
 }
 
 std::string construct_label(shard::OmpKind kind, std::uint8_t schedules) {

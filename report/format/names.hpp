@@ -54,7 +54,8 @@ std::string describe(const MpiCallRow& row, const ShortPaths& paths, std::size_t
 std::string describe(const SourceLocation& place, const ShortPaths& paths, std::size_t width = kAnyWidth);
 // "python", "native", "mpi", "kernel", "region"
 const char* frame_kind_name(shard::FrameKind kind);
-// "queue_lock", "mutex at 0x55d0c0de4060 of rank 3", "mutexes that found no room"
+const char* lock_kind_label(LockKind kind);
+// "queue_lock", "queue_filled (condition)", "mutex at 0x55d0c0de4060 of rank 3", "locks that found no room"
 std::string lock_label(const LockRow& row);
 // "loop (dynamic)", "critical"
 std::string construct_label(shard::OmpKind kind, std::uint8_t schedules);

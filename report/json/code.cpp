@@ -259,6 +259,7 @@ void ReportDocument::mutexes() {
     parts("holders", row.holders);
   });
   out_.rows("locks", a_.locks, [&](const LockRow& row) {
+    out_("kind", kLockKindNames[static_cast<std::size_t>(row.kind)]);
     out_("name", text_or_null(row.name))("rank", row.rank);
     const std::string address = row.address == 0 ? std::string() : fmt::format("{:#x}", row.address);
     out_("address", text_or_null(address));

@@ -48,15 +48,15 @@ void print_mutexes(Page& page, const Analysis& a, const ShortPaths& paths, const
 
 void print_locks(Page& page, const Analysis& a, const ShortPaths& paths, const ResourceOptions& options) {
   if (a.locks.empty()) return;
-  title(page, "By mutex");
+  title(page, "By lock");
   const std::size_t shown = rows_shown(a.locks.size(), options);
   const TimeScale scale(a.locks.front().wait_s);
   print_table(page,
               {{fmt::format("all [{}]", scale.unit())},
                {"waits"},
                {"longest", Align::kRight, true},
-               {"mutex", Align::kLeft},
-               {"held in", Align::kLeft}},
+               {"lock", Align::kLeft},
+               {"held or ended in", Align::kLeft}},
               [&](Table& table, std::size_t room) {
                 for (std::size_t i = 0; i < shown; ++i) {
                   const LockRow& row = a.locks[i];

@@ -246,9 +246,9 @@ class ThreadsView final : public View {
       if (matches(lock_label(a.locks[i]), filter)) locks.push_back({Item::Kind::kLock, i, 0, {}});
     if (locks.empty()) return;
     add_text({});
-    add_text({{"Mutexes that threads waited for", Style::kTitle},
+    add_text({{"Locks that threads waited for", Style::kTitle},
               {run_.group ? "  of all ranks" : "", Style::kDim}});
-    add_text({{cell("wait", kLoopTime) + cell("longest", kLoopTime) + cell("waits") + "mutex, held in",
+    add_text({{cell("wait", kLoopTime) + cell("longest", kLoopTime) + cell("waits") + "lock, held or ended in",
                Style::kDim}});
     items_.insert(items_.end(), locks.begin(), locks.end());
   }

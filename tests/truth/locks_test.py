@@ -64,6 +64,75 @@ class Locks(recording.RecordingTest):
         queue, = [row["name"] for row in report["locks"] if (row["name"] or "").startswith("work::queue")]
         self.assertEqual(queue, "work::queue+0x8")
 
+    def check_kinds(self, own, wanted):
+        """`wanted`: by kind in `own` the kind in the report, the name of the lock, and the functions that the other thread was in
+        meanwhile, with their share."""
+        report = self.report()
+        for said, (kind, name, functions) in wanted.items():
+            row, = [row for row in report["locks"] if row["kind"] == kind and (row["name"] or "").split("+")[0] == name]
+            self.measured_near(row["wait_s"], own[said], 0.03 * own[said], f"waiting at the {said}")
+            self.measured_near(row["waits"], 3, 0.5, f"waits at the {said}")
+            for function, share in functions.items():
+                in_it_s = sum(holder["wait_s"] for holder in row["holders"] if function in (holder["function"] or ""))
+                # A sample of the other thread every 10 ms says where it was until the next one.
+                self.measured_near(in_it_s, share * own[said], 0.03 * own[said], f"{function}() during the waits at the {said}")
+        return report
+
+    def test_kinds_of_pthreads(self):
+        self.need("gcc")
+        program = os.path.join(self.directory, "lock_kinds")
+        subprocess.run(["gcc", "-std=c11", "-D_GNU_SOURCE", "-O1", "-g", os.path.join(truth.PROGRAMS, "lock_kinds.c"), "-o", program, "-pthread"],
+                       check=True)
+        done = self.record([program])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = self.check_kinds(json.loads(done.stdout), {
+            "condition": ("condition", "filled", {"prepare": 1 / 3, "compute": 2 / 3}),
+            "semaphore": ("semaphore", "items", {"make_item": 1}),
+            "rwlock": ("rwlock", "table", {"change_table": 1}),
+            "barrier": ("barrier", "meeting", {"come_late": 1}),
+        })
+        self.assertEqual(report["mutexes"], [])
+
+    def test_kinds_of_the_standard_library(self):
+        self.need("g++")
+        program = os.path.join(self.directory, "std_lock_kinds")
+        subprocess.run(["g++", "-std=c++20", "-O1", "-g", os.path.join(truth.PROGRAMS, "std_lock_kinds.cpp"), "-o", program, "-pthread"],
+                       check=True)
+        done = self.record([program])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        own = json.loads(done.stdout)
+        self.check_kinds(own, {
+            "condition": ("condition", "filled", {"prepare": 1 / 3, "compute": 2 / 3}),
+            "rwlock": ("rwlock", "table", {"change_table": 1}),
+        })
+        # Whether it is seen to be a semaphore depends on what the compiler has put into its caller.
+        row, = [row for row in self.report()["locks"] if (row["name"] or "").split("+")[0] == "items"]
+        self.assertIn(row["kind"], ("semaphore", "futex"))
+        self.measured_near(row["wait_s"], own["items"], 0.03 * own["items"], "waiting at the std::counting_semaphore")
+        made_s = sum(holder["wait_s"] for holder in row["holders"] if "make_item" in (holder["function"] or ""))
+        self.measured_near(made_s, own["items"], 0.03 * own["items"], "make_item() during these waits")
+
+    def test_idle_workers_are_no_finding(self):
+        self.need("g++")
+        program = os.path.join(self.directory, "idle_pool")
+        subprocess.run(["g++", "-std=c++17", "-O1", "-g", os.path.join(truth.PROGRAMS, "idle_pool.cpp"), "-o", program, "-pthread"], check=True)
+        done = self.record([program])
+        self.assertEqual((done.returncode, done.stdout.strip()), (0, "5"), done.stderr)
+        report = self.report()
+        row, = [row for row in report["locks"] if row["wait_s"] > 1]
+        self.assertEqual((row["kind"], row["mutexes"]), ("condition", 1))
+        self.assertEqual([finding for finding in report["findings"] if finding["kind"] in ("blocked", "waits_for_data")], [])
+
+    def test_conditions_of_old_programs(self):
+        self.need("gcc")
+        program = os.path.join(self.directory, "old_condition")
+        built = subprocess.run(["gcc", "-D_GNU_SOURCE", "-O1", "-g", os.path.join(truth.PROGRAMS, "old_condition.c"), "-o", program, "-pthread"],
+                               check=False, capture_output=True, text=True)
+        if built.returncode != 0:
+            self.skipTest("libc has no conditions of glibc 2.2.5")
+        done = self.record([program])
+        self.assertEqual((done.returncode, done.stdout.strip()), (0, "4"), done.stderr)
+
 
 if __name__ == "__main__":
     recording.main()

@@ -786,10 +786,10 @@ export function makeSample(options = {}) {
       { file: null, line: null, function: null, wait_s: 0.2, samples: 3, mutexes: null, rank_min_s: 0, rank_mean_s: 0, rank_max_s: 0.2, rank_max: 0, holders: [] },
     ],
     locks: plain ? [] : [
-      { name: hostile ? "<i>pool</i>" : "heat::Pool::all+0x28", rank: null, address: null, mutexes: ranks, wait_s: 9.5, waits: 700, longest_s: 0.31, rank_min_s: 0, rank_mean_s: 9.5 / ranks, rank_max_s: 4, rank_max: slowest,
+      { kind: "mutex", name: hostile ? "<i>pool</i>" : "heat::Pool::all+0x28", rank: null, address: null, mutexes: ranks, wait_s: 9.5, waits: 700, longest_s: 0.31, rank_min_s: 0, rank_mean_s: 9.5 / ranks, rank_max_s: 4, rank_max: slowest,
         lines: [{ file: "/home/ada/heat/src/pool.cpp", line: 31, function: "heat::Pool::wait()", wait_s: 9.5 }], holders: [{ file: "/home/ada/heat/src/pool.cpp", line: 52, function: "heat::Pool::run()", wait_s: 9 }] },
-      { name: null, rank: 0, address: "0x55d0c0de4060", mutexes: 1, wait_s: 3, waits: 200, longest_s: 0.1, rank_min_s: 0, rank_mean_s: 3 / ranks, rank_max_s: 3, rank_max: 0, lines: [], holders: [] },
-      { name: null, rank: null, address: null, mutexes: null, wait_s: 0.2, waits: 3, longest_s: 0.1, rank_min_s: 0, rank_mean_s: 0, rank_max_s: 0.2, rank_max: 0, lines: [], holders: [] },
+      { kind: "condition", name: null, rank: 0, address: "0x55d0c0de4060", mutexes: 1, wait_s: 3, waits: 200, longest_s: 0.1, rank_min_s: 0, rank_mean_s: 3 / ranks, rank_max_s: 3, rank_max: 0, lines: [], holders: [] },
+      { kind: "mutex", name: null, rank: null, address: null, mutexes: null, wait_s: 0.2, waits: 3, longest_s: 0.1, rank_min_s: 0, rank_mean_s: 0, rank_max_s: 0.2, rank_max: 0, lines: [], holders: [] },
     ],
     openmp: plain ? null : {
       efficiency: { parallel: 0.62, load_balance: 0.84, scheduling: 0.98, serialization: 0.753 },

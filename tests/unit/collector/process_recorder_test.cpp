@@ -1205,6 +1205,57 @@ TEST_F(Recording, WaitForAMutexNamesItsHolder) {
   EXPECT_EQ(key.module, kNoModule) << "no object file has the address";
 }
 
+TEST_F(Recording, WaitForAConditionIsOfWhatTheThreadDidThatEndedIt) {
+  constexpr std::uint64_t kCondition = 0x7000, kWord = kCondition + 40;
+  fake_.thread(1, 101, kStart);
+  const auto sample = [&](std::uint32_t slot, std::uint64_t ms, std::uint64_t cpu_ms, std::uint64_t pc,
+                          std::uint64_t word = 0) {
+    Sample s;
+    s.words = {pc};
+    s.time_ns = kStart + ms * kMs;
+    s.cpu_ns = cpu_ms * kMs;
+    if (word != 0) {
+      s.trigger = wire::Trigger::kBlocked;
+      s.flags = wire::kInSyscall | wire::kAtWord;
+      s.syscall_nr = SYS_futex;
+      s.data_address = word;
+    }
+    fake_.sample(slot, s);
+  };
+  const auto wake = [&](std::uint64_t ms, std::uint64_t word) {
+    fake_.tie(1, wire::ThreadTieKind::kWoke, kStart + ms * kMs, kStart + ms * kMs, word,
+              static_cast<std::int32_t>(word - kCondition));
+  };
+  sample(0, 10, 10, kProgram + 0x100);
+  sample(0, 30, 10, kLibc + 1, kWord);  // since 10 ms
+  sample(0, 120, 20, kProgram + 0x100);
+  sample(0, 140, 20, kLibc + 1, kWord + 4);
+  sample(1, 5, 5, kProgram + 0x200);
+  wake(20, kWord);  // nobody was seen to wait
+  sample(1, 40, 40, kProgram + 0x300);
+  wake(100, kWord);
+  wake(105, kWord);
+  sample(1, 110, 110, kProgram + 0x400);
+  recorder().poll(kStart + 150 * kMs);
+  const auto unsettled = recorder().report(kStart + 150 * kMs).mutex_waits;
+  ASSERT_EQ(unsettled.size(), 1u) << "the two words are of one condition";
+  EXPECT_EQ(unsettled.begin()->first.holder_path, 0u) << "not all rings have been read again";
+  EXPECT_EQ(unsettled.begin()->first.address, kCondition);
+  recorder().poll(kStart + 150 * kMs);
+  std::map<std::string, RawMutexWait> by_holder;
+  for (const auto& [key, wait] : recorder().report(kStart + 150 * kMs).mutex_waits) {
+    EXPECT_EQ(key.address, kCondition);
+    EXPECT_EQ(text(key.path), "libc.so.6+1!;sys202");
+    by_holder[text(key.holder_path)].add(wait);
+  }
+  ASSERT_EQ(by_holder.size(), 3u) << "and one that has not ended";
+  EXPECT_EQ(by_holder["program+200!"].wait_ns, 30 * kMs);
+  EXPECT_EQ(by_holder["program+300!"].wait_ns, 60 * kMs) << "until it was woken, not until it was seen again";
+  EXPECT_EQ(by_holder["program+300!"].samples, 1u);
+  EXPECT_EQ(by_holder["program+200!"].samples, 0u) << "it is one wait";
+  EXPECT_EQ(by_holder["program+300!"].longest_ns, 90 * kMs);
+}
+
 TEST_F(Recording, AMutexIsInAnObjectFile) {
   Sample waiter;
   waiter.words = {kLibc + 1, kProgram + 0x100};

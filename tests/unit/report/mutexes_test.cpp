@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "find_finding.hpp"
 #include "profile_builder.hpp"
@@ -109,6 +111,37 @@ TEST_F(MutexesOfTwoRanks, AreAlsoOneByOne) {
   EXPECT_EQ(rows[1]["lines"][0]["line"], 20);
   EXPECT_TRUE(rows[2]["address"].is_null());
   EXPECT_TRUE(rows[2]["mutexes"].is_null());
+}
+
+TEST_F(Mutexes, OtherLocksAreToldApart) {
+  const auto at = [&](std::initializer_list<std::string_view> functions) {
+    std::uint32_t path = native("store", 20);
+    for (const std::string_view function : functions)
+      path = b_.child(path, b_.native(function, "/lib/libc.so.6"));
+    return b_.child(path, b_.kernel("futex"));
+  };
+  wait(store(), native("load", 30), 0x7000, 1000);
+  wait(at({"std::condition_variable::wait", "pthread_cond_wait"}), native("fill", 40), 0x8000, 2000);
+  wait(at({"PyThread_acquire_lock_timed", "sem_clockwait"}), native("fill", 40), 0x9000, 3000);
+  wait(at({"sem_wait"}), 0, 0xa000, 4000);
+  wait(at({"pthread_rwlock_rdlock"}), native("change", 50), 0xb000, 5000);
+  wait(at({"pthread_barrier_wait"}), 0, 0xc000, 6000);
+  wait(at({"acquire", "syscall"}), native("fill", 40), 0xd000, 7000);
+  wait(at({"syscall"}), 0, 0xe000, 8000);
+  wait(at({"gomp_team_barrier_wait_end"}), 0, 0xf000, 9000);
+  const Analysis a = analyse(b_.data);
+  std::vector<LockKind> kinds;
+  for (const LockRow& row : a.locks) kinds.push_back(row.kind);
+  EXPECT_EQ(kinds, (std::vector<LockKind>{LockKind::kFutex, LockKind::kBarrier, LockKind::kRwLock,
+                                          LockKind::kSemaphore, LockKind::kPython, LockKind::kCondition,
+                                          LockKind::kMutex}))
+      << "waits in libraries whose end is not known are left out";
+  ASSERT_EQ(a.mutexes.size(), 1u);
+  EXPECT_NEAR(a.mutexes[0].wait_s, 1, 1e-9) << "of mutexes alone";
+  const nlohmann::json rows = nlohmann::json::parse(render_json(a))["locks"];
+  EXPECT_EQ(rows.back()["kind"], "mutex");
+  EXPECT_EQ(rows[rows.size() - 2]["kind"], "condition");
+  EXPECT_EQ(rows[rows.size() - 2]["holders"][0]["line"], 40);
 }
 
 TEST_F(Mutexes, WhatFoundNoRoomHasNoPlace) {

@@ -522,7 +522,7 @@ TEST_F(BrowserTest, MutexesHaveTheirNamesAndWhereTheyWereHeld) {
   holder.function = "fill", holder.file = "/src/solve.py", holder.line = 2;
   type("8/queue");
   browser.press(PressedKey::kEnter);
-  EXPECT_TRUE(shows("Mutexes that threads waited for"));
+  EXPECT_TRUE(shows("Locks that threads waited for"));
   browser.press(PressedKey::kEnd);
   for (const char* const part : {"queue_lock", "fill()", "2.5", "750 ms", " 7 "})
     EXPECT_NE(selected().find(part), std::string::npos) << part << ": " << selected();

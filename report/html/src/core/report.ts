@@ -487,6 +487,7 @@ export interface MutexRow extends Place {
 }
 
 export interface LockRow {
+  kind: string;
   name: string | null;
   rank: number | null;
   address: string | null;

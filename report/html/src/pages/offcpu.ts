@@ -90,7 +90,7 @@ class OffCpuPage implements PageHandle {
     const mutexes = model.report.mutexes ?? [];
     if (mutexes.length > 0) root.append(section("For mutexes that other threads had", { class: "chart-card", aside: [shortenedNote(model, "mutexes", "line"), ofWholeRun()] }, this.mutexes(mutexes)));
     const locks = model.report.locks ?? [];
-    if (locks.length > 0) root.append(section("Mutexes", { class: "chart-card", aside: [shortenedNote(model, "locks", "mutex"), ofWholeRun()] }, this.locks(locks)));
+    if (locks.length > 0) root.append(section("By lock", { class: "chart-card", aside: [shortenedNote(model, "locks", "lock"), ofWholeRun()] }, this.locks(locks)));
     if (model.rankCount > 1) root.append(section("By rank", { class: "chart-card", aside: this.rankAside }, this.byRank));
     this.update();
   }
@@ -182,20 +182,21 @@ class OffCpuPage implements PageHandle {
           );
     return table<LockRow>(
       [
-        { id: "name", title: "Mutex", value: name, cell: (row) => el("span", row.name === null ? { class: "note" } : { class: "mono" }, printable(name(row))) },
+        { id: "name", title: "Lock", value: name, cell: (row) => el("span", row.name === null ? { class: "note" } : { class: "mono" }, printable(name(row))) },
+        { id: "kind", title: "Kind", class: "nowrap", help: "Waiting for a condition, a semaphore or a barrier is waiting for what another thread does; of a thread without work it is no loss", value: (row) => row.kind, cell: (row) => row.kind.replace("python_lock", "lock of Python") },
         { id: "wait", title: "Waiting", numeric: true, help: "Of all threads", value: (row) => row.wait_s, cell: (row) => seconds(row.wait_s) },
         { id: "waits", title: "Waits", numeric: true, help: "How often a thread was seen to wait", value: (row) => row.waits, cell: (row) => count(row.waits) },
         { id: "longest", title: "Longest", numeric: true, value: (row) => row.longest_s, cell: (row) => seconds(row.longest_s) },
-        { id: "holder", title: "Held in", help: "Where the thread that had it was then", cell: (row) => (row.holders.length > 0 ? placeCell(model, row.holders[0]) : "not known") },
-        { id: "mutexes", title: "Mutexes", numeric: true, help: "How many different ones: each rank has its own", value: (row) => row.mutexes ?? 0, cell: (row) => (row.mutexes === null ? "–" : String(row.mutexes)) },
+        { id: "holder", title: "Held or ended in", help: "Where the thread was meanwhile that had it, or that ended the wait", cell: (row) => (row.holders.length > 0 ? placeCell(model, row.holders[0]) : "not known") },
+        { id: "mutexes", title: "Locks", numeric: true, help: "How many different ones: each rank has its own", value: (row) => row.mutexes ?? 0, cell: (row) => (row.mutexes === null ? "–" : String(row.mutexes)) },
         { id: "rank", title: "Most by", class: "nowrap", value: (row) => row.rank_max, cell: (row) => rankLink(store, row.rank_max) },
       ],
       rows,
       {
-        label: "Mutexes by waiting for them",
+        label: "Locks by waiting for them",
         sort: { column: "wait", descending: true },
         limit: 20,
-        onOpen: (row) => el("div", null, places("Waited for at", row.lines), places("Held in", row.holders)),
+        onOpen: (row) => el("div", null, places("Waited for at", row.lines), places("Held or ended in", row.holders)),
       },
     );
   }

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Interposed functions that wake threads. None of those in which threads wait is ours: what waits is seen by
+// samples, and only whoever ends such a wait leaves a record (sigsafe/awaited_words.h).
+#include "agent/lifecycle/wakes.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <threads.h>
+
+#include <cstring>
+
+#include "agent/lifecycle/cancellation.h"
+#include "agent/lifecycle/real_function.h"
+#include "agent/lifecycle/signal_mask.h"
+#include "agent/lifecycle/signals.h"
+#include "agent/lifecycle/threads.h"
+#include "agent/sigsafe/awaited_words.h"
+#include "agent/sigsafe/process_state.h"
+#include "agent/sigsafe/sample_handler.h"
+
+namespace clusterprof::agent {
+namespace {
+
+std::atomic<int (*)(pthread_cond_t*)> g_cond_signal, g_cond_broadcast;
+std::atomic<int (*)(cnd_t*)> g_cnd_signal, g_cnd_broadcast;
+std::atomic<int (*)(sem_t*)> g_sem_post;
+std::atomic<int (*)(pthread_rwlock_t*)> g_rwlock_unlock;
+std::atomic<int (*)(pthread_barrier_t*)> g_barrier_wait;
+
+constexpr std::uint64_t kSampleBit = std::uint64_t{1} << (kSampleSignal - 1);
+
+enum class Wakes { kOne, kAll };
+
+[[gnu::noinline]] void note_wake(const void* object, std::uint64_t bytes, Wakes wakes) noexcept(false) {
+  ThreadContext& context = t_context;
+  if (recording_has_ended() || slot_of(context) == nullptr) return;
+  const CancellationOff no_cancellation;
+  const std::uint64_t mask = block_sample_signal();
+  // sem_post may be called by a handler of the program's that has interrupted another record of ours.
+  if ((mask & kSampleBit) == 0) {
+    const std::uint64_t word = take_awaited_word(object, bytes, wakes == Wakes::kAll);
+    const std::uint64_t now_ns = monotonic_ns();
+    if (word != 0)
+      push_thread_tie(context, wakes == Wakes::kAll ? wire::ThreadTieKind::kWokeAll : wire::ThreadTieKind::kWoke,
+                      now_ns, now_ns, word, static_cast<std::int32_t>(word - reinterpret_cast<std::uint64_t>(object)));
+  }
+  restore_signals(mask);
+}
+
+[[gnu::always_inline]] inline void before_wake(const void* object, std::uint64_t bytes, Wakes wakes) {
+  if (__builtin_expect(is_awaited(object, bytes), false)) note_wake(object, bytes, wakes);
+}
+
+// Of many readers only the last one ends a writer's wait. glibc keeps them in the first word, above three
+// flags; threads wait for it and for the third and fourth word.
+bool is_last_holder(const pthread_rwlock_t* lock) noexcept {
+  constexpr std::uint32_t kReaderShift = 3, kHeldByWriter = 2;
+  std::uint32_t state = 0;
+  std::memcpy(&state, lock, sizeof state);
+  return (state & kHeldByWriter) != 0 || state >> kReaderShift <= 1;
+}
+
+}  // namespace
+
+void watch_wakes() noexcept { real_function(g_sem_post, "sem_post"); }
+
+void note_wakes(long address, long most) noexcept {
+  before_wake(reinterpret_cast<const void*>(address), sizeof(int), most == 1 ? Wakes::kOne : Wakes::kAll);
+}
+
+}  // namespace clusterprof::agent
+
+extern "C" {
+
+[[gnu::visibility("default")]] int pthread_cond_signal(pthread_cond_t* condition) noexcept {
+  using namespace clusterprof::agent;
+  before_wake(condition, sizeof *condition, Wakes::kOne);
+  auto* const signal = real_function(g_cond_signal, "pthread_cond_signal");
+  return signal != nullptr ? signal(condition) : ENOSYS;
+}
+
+[[gnu::visibility("default")]] int pthread_cond_broadcast(pthread_cond_t* condition) noexcept {
+  using namespace clusterprof::agent;
+  before_wake(condition, sizeof *condition, Wakes::kAll);
+  auto* const broadcast = real_function(g_cond_broadcast, "pthread_cond_broadcast");
+  return broadcast != nullptr ? broadcast(condition) : ENOSYS;
+}
+
+[[gnu::visibility("default")]] int cnd_signal(cnd_t* condition) {
+  using namespace clusterprof::agent;
+  before_wake(condition, sizeof *condition, Wakes::kOne);
+  auto* const signal = real_function(g_cnd_signal, "cnd_signal");
+  return signal != nullptr ? signal(condition) : thrd_error;
+}
+
+[[gnu::visibility("default")]] int cnd_broadcast(cnd_t* condition) {
+  using namespace clusterprof::agent;
+  before_wake(condition, sizeof *condition, Wakes::kAll);
+  auto* const broadcast = real_function(g_cnd_broadcast, "cnd_broadcast");
+  return broadcast != nullptr ? broadcast(condition) : thrd_error;
+}
+
+[[gnu::visibility("default")]] int sem_post(sem_t* semaphore) noexcept {
+  using namespace clusterprof::agent;
+  before_wake(semaphore, sizeof(std::uint64_t), Wakes::kOne);
+  auto* const post = real_function(g_sem_post, "sem_post");
+  if (post != nullptr) return post(semaphore);
+  errno = ENOSYS;
+  return -1;
+}
+
+[[gnu::visibility("default")]] int pthread_rwlock_unlock(pthread_rwlock_t* lock) noexcept {
+  using namespace clusterprof::agent;
+  if (is_last_holder(lock)) before_wake(lock, 4 * sizeof(int), Wakes::kAll);
+  auto* const unlock = real_function(g_rwlock_unlock, "pthread_rwlock_unlock");
+  return unlock != nullptr ? unlock(lock) : ENOSYS;
+}
+
+// glibc gives this value to the last one that came, which has let the others go.
+[[gnu::visibility("default")]] int pthread_barrier_wait(pthread_barrier_t* barrier) noexcept {
+  using namespace clusterprof::agent;
+  auto* const wait = real_function(g_barrier_wait, "pthread_barrier_wait");
+  if (wait == nullptr) return ENOSYS;
+  const int result = wait(barrier);
+  if (result == PTHREAD_BARRIER_SERIAL_THREAD) before_wake(barrier, sizeof *barrier, Wakes::kAll);
+  return result;
+}
+
+}  // extern "C"

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "agent/sigsafe/awaited_words.h"
+
+namespace clusterprof::agent {
+
+namespace {
+constexpr std::uint64_t kOneWait = kWordAddressMask + 1;
+}
+
+constinit std::atomic<std::uint64_t> g_awaited_words[kAwaitedWords] = {};
+
+// Of two threads at one place one may go unnoticed.
+void note_awaited_word(std::uint64_t address) noexcept {
+  if (address == 0 || address > kWordAddressMask) return;
+  std::atomic<std::uint64_t>& place = awaited_words_near(address);
+  std::uint64_t known = place.load(std::memory_order_relaxed);
+  const bool is_same = (known & kWordAddressMask) == address;
+  constexpr std::uint64_t kMost = ~std::uint64_t{0} - kOneWait;
+  const std::uint64_t next = is_same ? (known < kMost ? known + kOneWait : known) : address | kOneWait;
+  place.compare_exchange_strong(known, next, std::memory_order_relaxed);
+}
+
+std::uint64_t take_awaited_word(const void* object, std::uint64_t bytes, bool all) noexcept {
+  const auto begin = reinterpret_cast<std::uint64_t>(object);
+  const std::uint64_t ends[] = {begin, begin + bytes - 1};
+  for (const std::uint64_t near : ends) {
+    std::atomic<std::uint64_t>& place = awaited_words_near(near);
+    std::uint64_t known = place.load(std::memory_order_relaxed);
+    const std::uint64_t address = known & kWordAddressMask;
+    if (address - begin >= bytes) continue;
+    const std::uint64_t left = all || known - address == kOneWait ? 0 : known - kOneWait;
+    return place.compare_exchange_strong(known, left, std::memory_order_relaxed) ? address : 0;
+  }
+  return 0;
+}
+
+}  // namespace clusterprof::agent

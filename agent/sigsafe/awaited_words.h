@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Words of futexes for which samples have seen threads wait: whoever wakes them is worth a record. Where nobody
+// waits for long, a function that wakes threads costs one load more.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace clusterprof::agent {
+
+// By lines of 64 bytes, each the last word that was seen there and, in the upper bits, how many waits of it no
+// thread has ended. Words that share a place drive each other out.
+inline constexpr std::uint32_t kAwaitedWords = 256;
+extern constinit std::atomic<std::uint64_t> g_awaited_words[kAwaitedWords];
+
+inline constexpr std::uint64_t kWordAddressMask = (1ull << 48) - 1;
+
+inline std::atomic<std::uint64_t>& awaited_words_near(std::uint64_t address) noexcept {
+  const std::uint64_t line = address >> 6;
+  return g_awaited_words[(line ^ line >> 8) % kAwaitedWords];
+}
+
+// A sample has found the thread waiting. Async-signal-safe.
+void note_awaited_word(std::uint64_t address) noexcept;
+
+// Whether somebody was seen to wait for a word in this object of at most 64 bytes.
+inline bool is_awaited(const void* object, std::uint64_t bytes) noexcept {
+  const auto begin = reinterpret_cast<std::uint64_t>(object);
+  const auto has = [&](std::uint64_t near) {
+    const std::uint64_t known = awaited_words_near(near).load(std::memory_order_relaxed);
+    return (known & kWordAddressMask) - begin < bytes;
+  };
+  return has(begin) || has(begin + bytes - 1);
+}
+
+// Takes one of these waits, or all; returns the word, or 0 if another thread was faster.
+std::uint64_t take_awaited_word(const void* object, std::uint64_t bytes, bool all) noexcept;
+
+}  // namespace clusterprof::agent

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "collector/process/wakes.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace clusterprof::collector {
+
+void PlacesOfThread::note(std::uint64_t time_ns, std::uint32_t path) {
+  if (!places_.empty() && (places_.back().path == path || places_.back().from_ns >= time_ns)) {
+    if (places_.back().from_ns >= time_ns) places_.back().path = path;
+    return;
+  }
+  if (places_.size() == kMostPlaces) {
+    std::vector<Place> kept;
+    for (std::size_t i = 0; i < places_.size(); ++i)
+      if (i >= kMostPlaces / 2 || i % 2 == 0) kept.push_back(places_[i]);
+    places_ = std::move(kept);
+  }
+  places_.push_back({time_ns, path});
+}
+
+std::vector<PlacesOfThread::Part> PlacesOfThread::parts(std::uint64_t begin_ns, std::uint64_t end_ns) const {
+  std::map<std::uint32_t, std::uint64_t> by_path;
+  std::uint64_t at_ns = begin_ns;
+  std::uint32_t path = 0;  // before the first sample
+  const auto until = [&](std::uint64_t time_ns) {
+    time_ns = std::min(time_ns, end_ns);
+    if (time_ns <= at_ns) return;
+    by_path[path] += time_ns - at_ns;
+    at_ns = time_ns;
+  };
+  for (const Place& place : places_) {
+    until(place.from_ns);
+    path = place.path;
+  }
+  until(end_ns);
+  std::vector<Part> parts;
+  for (const auto& [of, time_ns] : by_path) parts.push_back({of, time_ns});
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const Part& a, const Part& b) { return a.time_ns > b.time_ns; });
+  for (; parts.size() > kMostParts; parts.pop_back()) parts.front().time_ns += parts.back().time_ns;
+  return parts;
+}
+
+void Wakes::add(std::uint64_t address, std::uint32_t offset, Wake wake) {
+  if (offset < kMostOffset && offsets_.size() < kMostOffsets) offsets_[address] = offset;
+  if (of_word_.size() >= kMostWords && !of_word_.contains(address)) of_word_.clear();
+  std::deque<Wake>& wakes = of_word_[address];
+  if (wakes.size() == kMostOfWord) wakes.pop_front();
+  // The rings of threads are read one after the other.
+  const auto later = std::find_if(wakes.begin(), wakes.end(),
+                                  [&](const Wake& other) { return other.time_ns > wake.time_ns; });
+  wakes.insert(later, std::move(wake));
+}
+
+void Wakes::ended(const EndedWait& wait) { ended_.push_back(wait); }
+
+const Wake* Wakes::find(const EndedWait& wait) {
+  const auto wakes = of_word_.find(wait.key.address);
+  if (wakes == of_word_.end()) return nullptr;
+  for (Wake& wake : wakes->second) {
+    if (wake.time_ns < wait.seen_ns || wake.time_ns > wait.end_ns || wake.tid == wait.tid) continue;
+    if (wake.taken && !wake.all) continue;
+    wake.taken = true;
+    return &wake;
+  }
+  return nullptr;
+}
+
+void Wakes::settle(bool all, const std::function<void(const EndedWait&)>& take) {
+  // Who was woken first is seen first.
+  const auto pass_on = [&](std::vector<EndedWait>& waits) {
+    std::stable_sort(waits.begin(), waits.end(),
+                     [](const EndedWait& a, const EndedWait& b) { return a.end_ns < b.end_ns; });
+    for (const EndedWait& wait : waits) take(wait);
+    waits.clear();
+  };
+  pass_on(ended_before_);
+  ended_before_.swap(ended_);
+  if (all) pass_on(ended_before_);
+}
+
+RawMutexKey Wakes::of_object(RawMutexKey key) const {
+  constexpr std::uint64_t kWord = 4;
+  const auto move = [&](std::uint64_t offset) {
+    key.address -= offset;
+    if (key.elf_address >= offset) key.elf_address -= offset;
+    return key;
+  };
+  if (const auto found = offsets_.find(key.address); found != offsets_.end()) return move(found->second);
+  if (const auto found = offsets_.find(key.address + kWord); found != offsets_.end() && found->second > 32)
+    return move(found->second - kWord);
+  if (const auto found = offsets_.find(key.address - kWord); found != offsets_.end() && found->second >= 32)
+    return move(found->second + kWord);
+  return key;
+}
+
+std::vector<const EndedWait*> Wakes::unsettled() const {
+  std::vector<const EndedWait*> waits;
+  for (const std::vector<EndedWait>* const of : {&ended_before_, &ended_})
+    for (const EndedWait& wait : *of) waits.push_back(&wait);
+  return waits;
+}
+
+}  // namespace clusterprof::collector

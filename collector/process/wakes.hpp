@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Who ended the waits of a process' threads for conditions, semaphores and the like, and where that thread
+// was meanwhile.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "collector/charge/amounts.hpp"
+
+namespace clusterprof::collector {
+
+// Where samples saw a thread: each place until the next one. What was long ago is known with fewer of them.
+class PlacesOfThread {
+ public:
+  struct Part {
+    std::uint32_t path = 0;  // 0: not known
+    std::uint64_t time_ns = 0;
+  };
+
+  void note(std::uint64_t time_ns, std::uint32_t path);
+  // The time between the two by path, the longest first; at most kMostParts, which have all of it.
+  [[nodiscard]] std::vector<Part> parts(std::uint64_t begin_ns, std::uint64_t end_ns) const;
+
+  static constexpr std::size_t kMostPlaces = 256, kMostParts = 32;
+
+ private:
+  struct Place {
+    std::uint64_t from_ns;
+    std::uint32_t path;
+  };
+  std::vector<Place> places_;
+};
+
+// A thread is about to end the wait of another one, or of all that wait for a word.
+struct Wake {
+  std::uint64_t time_ns = 0;
+  std::int32_t tid = 0;
+  bool all = false;
+  bool taken = false;  // it has ended a wait
+  PlacesOfThread places;
+};
+
+// A wait that was seen, and after which the thread was seen again.
+struct EndedWait {
+  RawMutexKey key;
+  std::int32_t tid = 0;
+  std::uint64_t seen_ns = 0, end_ns = 0;  // when it was seen waiting, and when it was seen again
+  std::uint64_t before_ns = 0;            // how long it had waited at the first
+  std::uint64_t wait_ns = 0;              // if nobody is known to have ended it
+};
+
+class Wakes {
+ public:
+  void add(std::uint64_t address, std::uint32_t offset, Wake wake);
+  void ended(const EndedWait& wait);
+  // The first one after the wait was seen that has ended no other one; null: not known.
+  [[nodiscard]] const Wake* find(const EndedWait& wait);
+  // Passes on the waits that ended before the last call, or all.
+  void settle(bool all, const std::function<void(const EndedWait&)>& take);
+  [[nodiscard]] std::vector<const EndedWait*> unsettled() const;
+  // The key with the address of the object that the word is in, if somebody has woken threads there. A
+  // condition has two words, which it uses in turn.
+  [[nodiscard]] RawMutexKey of_object(RawMutexKey key) const;
+
+ private:
+  static constexpr std::size_t kMostWords = 128, kMostOfWord = 16, kMostOffsets = 4096;
+  static constexpr std::uint32_t kMostOffset = 64;
+
+  std::map<std::uint64_t, std::deque<Wake>> of_word_;
+  std::map<std::uint64_t, std::uint32_t> offsets_;  // of words in their objects
+  std::vector<EndedWait> ended_, ended_before_;
+};
+
+}  // namespace clusterprof::collector
