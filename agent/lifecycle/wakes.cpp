@@ -42,8 +42,9 @@ enum class Wakes { kOne, kAll };
     const std::uint64_t word = take_awaited_word(object, bytes, wakes == Wakes::kAll);
     const std::uint64_t now_ns = monotonic_ns();
     if (word != 0)
-      push_thread_tie(context, wakes == Wakes::kAll ? wire::ThreadTieKind::kWokeAll : wire::ThreadTieKind::kWoke,
-                      now_ns, now_ns, word, static_cast<std::int32_t>(word - reinterpret_cast<std::uint64_t>(object)));
+      push_thread_tie(
+          context, wakes == Wakes::kAll ? wire::ThreadTieKind::kWokeAll : wire::ThreadTieKind::kWoke, now_ns,
+          now_ns, word, static_cast<std::int32_t>(word - reinterpret_cast<std::uint64_t>(object)));
   }
   restore_signals(mask);
 }

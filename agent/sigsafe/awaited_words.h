@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Words of futexes for which samples have seen threads wait: whoever wakes them is worth a record. Where nobody
-// waits for long, a function that wakes threads costs one load more.
+// Words of futexes for which samples have seen threads wait: whoever wakes them is worth a record. Where
+// nobody waits for long, a function that wakes threads costs one load more.
 #pragma once
 
 #include <atomic>
@@ -8,8 +8,8 @@
 
 namespace clusterprof::agent {
 
-// By lines of 64 bytes, each the last word that was seen there and, in the upper bits, how many waits of it no
-// thread has ended. Words that share a place drive each other out.
+// By lines of 64 bytes, each the last word that was seen there and, in the upper bits, how many waits of it
+// no thread has ended. Words that share a place drive each other out.
 inline constexpr std::uint32_t kAwaitedWords = 256;
 extern constinit std::atomic<std::uint64_t> g_awaited_words[kAwaitedWords];
 

@@ -331,7 +331,8 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
       if (mutex.address != 0) flags |= wire::kAtMutex;
       sample.data_address = mutex.address;
       sample.mutex_holder = mutex.holder;
-      if (mutex.address == 0 && (flags & (wire::kOnThread | wire::kWaitingForGil | wire::kOmpActivityBits)) == 0) {
+      if (mutex.address == 0 &&
+          (flags & (wire::kOnThread | wire::kWaitingForGil | wire::kOmpActivityBits)) == 0) {
         sample.data_address = awaited_word(call, interrupted);
         if (sample.data_address != 0) {
           flags |= wire::kAtWord;
@@ -361,7 +362,8 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
   sample.shared_words = static_cast<std::uint16_t>(shared);
   sample.module_epoch = epoch;
   sample.handler_ns = context.last_handler_ns;
-  scratch.sent_flags = flags & ~(wire::kMemoryOperand | wire::kAtMutex | wire::kAtWord);  // and without what tell_usage adds
+  scratch.sent_flags =
+      flags & ~(wire::kMemoryOperand | wire::kAtMutex | wire::kAtWord);  // and without what tell_usage adds
   scratch.sent_syscall = sample.syscall_nr;
   scratch.sent_mpi_op = sample.mpi_op;
   tell_usage(context, sample);

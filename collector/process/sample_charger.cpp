@@ -283,7 +283,8 @@ void SampleCharger::end_mutex_wait(RecordedThread& thread, std::uint64_t time_ns
                                    std::optional<std::uint64_t> cpu_ns) {
   if (const std::uint64_t wait_ns = thread.mutex_wait_ns(time_ns, cpu_ns); wait_ns != 0) {
     if (thread.awaits_wake)
-      wakes_.ended({thread.mutex, thread.tid, thread.mutex_since_ns, time_ns, thread.mutex_before_ns, wait_ns});
+      wakes_.ended(
+          {thread.mutex, thread.tid, thread.mutex_since_ns, time_ns, thread.mutex_before_ns, wait_ns});
     else
       add_mutex_wait(thread.mutex, {wait_ns, 1, wait_ns});
   }

@@ -28,9 +28,9 @@
 #include "collector/process/last_path.hpp"
 #include "collector/process/native_callers.hpp"
 #include "collector/process/stay.hpp"
-#include "collector/process/wakes.hpp"
 #include "collector/process/thread_loops.hpp"
 #include "collector/process/thread_ties.hpp"
+#include "collector/process/wakes.hpp"
 #include "collector/rings/drop_counts.hpp"
 #include "collector/rings/sample_reader.hpp"
 #include "collector/rings/segment_view.hpp"
@@ -68,7 +68,7 @@ struct RecordedThread {
   // The mutex that it was seen to wait for; address 0: none. How long it had waited when it was seen.
   RawMutexKey mutex;
   std::uint64_t mutex_since_ns = 0, mutex_since_cpu_ns = 0, mutex_before_ns = 0;
-  RawMutexKey last_mutex;   // if its last wait that was seen was for a mutex
+  RawMutexKey last_mutex;    // if its last wait that was seen was for a mutex
   bool awaits_wake = false;  // it is none, but a word that another thread has to wake it for
   // Where it was, from when on.
   PlacesOfThread places;

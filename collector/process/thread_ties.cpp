@@ -35,6 +35,9 @@ bool ThreadTies::take(ThreadTimeline& thread, const wire::ThreadTie& tie, std::u
     case wire::ThreadTieKind::kJoined:
       put(thread, shard::SpanEnd::kJoin, tie.begin_ns, tie.end_ns, tie.thread);
       return true;
+    case wire::ThreadTieKind::kWoke:
+    case wire::ThreadTieKind::kWokeAll:
+      break;  // Wakes
   }
   return false;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What ties a thread to another one of its process: it has made it, it was made by it, it has joined it, or it
-// ends its wait.
-// Written to the thread's own ring of samples, in order of time.
+// What ties a thread to another one of its process: it has made it, it was made by it, it has joined it, or
+// it ends its wait. Written to the thread's own ring of samples, in order of time.
 #pragma once
 
 #include <cstdint>

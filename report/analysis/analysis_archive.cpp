@@ -453,7 +453,8 @@ CLUSTERPROF_MEMBERS(EventLoopRow, rank, pid, tid, main_thread, thread, kind, tur
                     blocked_s, awaited_s, longest_s, longest_at_s, lengths, blocks)
 CLUSTERPROF_MEMBERS(MutexHolderRow, place, wait_s)
 CLUSTERPROF_MEMBERS(MutexRow, place, wait_s, samples, mutexes, spread, holders)
-CLUSTERPROF_MEMBERS(LockRow, kind, name, rank, address, mutexes, waits, wait_s, longest_s, spread, lines, holders)
+CLUSTERPROF_MEMBERS(LockRow, kind, name, rank, address, mutexes, waits, wait_s, longest_s, spread, lines,
+                    holders)
 CLUSTERPROF_MEMBERS(OpenMpConstructRow, kind, place, count, time_s, wait_s, schedule_s, chunks, iterations,
                     imbalance, schedules)
 CLUSTERPROF_MEMBERS(OpenMpThreadRow, number, work_s, wait_s)

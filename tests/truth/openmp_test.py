@@ -4,6 +4,7 @@ with GCC's and LLVM's run time, C and Fortran, on 1, 2 and 4 threads on two proc
 program says, or within half a percent of the time that the threads have; with more threads than processors within 2 %, since a thread may
 lose its processor between the program's look at the clock and ours. How often a region ran, and lines, are exact."""
 
+import glob
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ import recording
 import truth
 
 SOURCE = os.path.join(truth.PROGRAMS, "openmp.c")
+OPENBLAS, NUMBA = "CLUSTERPROF_TEST_OPENBLAS", "CLUSTERPROF_TEST_NUMBA"
 COMPILERS = {"gcc": ("gomp", ["gcc"]), "clang": ("ompt", ["clang"])}
 UNEVEN = ("fast_main", "fast_worker")
 SERIAL = ("prepare", "spin", "now", "seconds_of")  # prepare() and what is inlined into it
@@ -292,6 +294,71 @@ class Programs(OpenMpTest):
         self.assertEqual(row["count"], 20)
         work, = [function for function in report["functions"] if function["name"] == "work"]
         self.measured_above(work["total_s"], 0.9 * self.below_caller_s([row]), "both threads are below the Python function")
+
+    def openblas(self):
+        """OpenBLAS with OpenMP: of Debian's libopenblas0-openmp, or in CLUSTERPROF_TEST_OPENBLAS."""
+        found = [os.environ[OPENBLAS]] if OPENBLAS in os.environ else sorted(glob.glob("/usr/lib/*/openblas-openmp/libopenblas.so.0"))
+        if not found:
+            self.skipTest(f"libopenblas0-openmp is not installed, and {OPENBLAS} names no library")
+        return found[0]
+
+    def multiply(self, threads, calls):
+        script = self.script(f"""\
+            import ctypes
+            blas = ctypes.CDLL({self.openblas()!r})
+            size = 800
+            a, b, c = ((ctypes.c_double * size ** 2)() for _ in range(3))
+            def multiply():
+                blas.cblas_dgemm(101, 111, 111, size, size, size, ctypes.c_double(1), a, size, b, size, ctypes.c_double(0), c, size)
+            def work():
+                for _ in range({calls}):
+                    multiply()
+            work()
+            """)
+        return self.run_recorded([recording.PYTHON, script], threads)[1]
+
+    def test_blas(self):
+        report = self.multiply(2, 40)
+        rank, = report["openmp"]["ranks"]
+        self.assertEqual((rank["method"], rank["threads"]), ("gomp", 2))
+        rows = report["openmp"]["regions"]
+        self.assertGreaterEqual(sum(row["count"] for row in rows), 40)
+        work, = [function for function in report["functions"] if function["name"] == "multiply"]
+        self.measured_above(work["total_s"], 0.9 * self.below_caller_s(rows), "both threads are below the Python function")
+
+    def test_blas_with_too_many_threads(self):
+        report = self.multiply(8, 40)
+        finding, = [finding for finding in report["findings"] if finding["kind"] == "openmp_threads"]
+        evidence = finding["evidence"]
+        self.assertEqual((evidence["threads"], evidence["processors"]), (8, 2))
+        self.assertEqual(finding["action"], "fewer_threads")
+        self.assertEqual((evidence["pool_set_by"], evidence["pool_size"]), ("OMP_NUM_THREADS", 2))
+
+    def test_numba(self):
+        python = os.environ.get(NUMBA, recording.PYTHON)
+        if subprocess.run([python, "-c", "import numba.np.ufunc.omppool"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+            self.skipTest(f"no numba with OpenMP, and {NUMBA} names no Python that has it")
+        script = self.script("""\
+            import numba
+            @numba.njit(parallel=True, fastmath=True)
+            def sums(n):
+                total = 0.0
+                for i in numba.prange(1, n):
+                    total += 1.0 / i
+                return total
+            def work():
+                for _ in range(20):
+                    sums(50_000_000)
+            sums(100)
+            work()
+            """)
+        _, report = self.run_recorded([python, script], env={"NUMBA_THREADING_LAYER": "omp", "NUMBA_NUM_THREADS": "2"})
+        rank, = report["openmp"]["ranks"]
+        self.assertIn(rank["method"], ("gomp", "ompt"))
+        rows = report["openmp"]["regions"]
+        self.assertGreaterEqual(sum(row["count"] for row in rows), 20)
+        work, = [function for function in report["functions"] if function["name"] == "work"]
+        self.measured_above(work["total_s"], 0.8 * self.below_caller_s(rows), "both threads are below the Python function")
 
     def check_hydro(self, name):
         """Every loop of a code in the shape of LULESH has its function and line, its time, and its threads below the phase that calls it."""

@@ -16,11 +16,11 @@ static double now(void) {
 }
 
 // In place, so that nothing but the function that works is on its stack.
-#define RUN_FOR(SECONDS)                  \
-  do {                                    \
+#define RUN_FOR(SECONDS)                    \
+  do {                                      \
     const double until = now() + (SECONDS); \
-    while (now() < until) {               \
-    }                                     \
+    while (now() < until) {                 \
+    }                                       \
   } while (0)
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -86,13 +86,18 @@ void measure(const char* name, const Wait& wait, const char* end) {
 int main() {
   std::thread thread(other);
   std::printf("{");
-  measure("condition", [] {
-    std::unique_lock lock(mutex);
-    filled.wait(lock, [] { return is_filled; });
-    is_filled = false;
-  }, ", ");
-  measure("rwlock", [] { const std::shared_lock lock(table); }, ", ");
-  measure("items", [] { items.acquire(); }, "}\n");
+  measure(
+      "condition",
+      [] {
+        std::unique_lock lock(mutex);
+        filled.wait(lock, [] { return is_filled; });
+        is_filled = false;
+      },
+      ", ");
+  measure(
+      "rwlock", [] { const std::shared_lock lock(table); }, ", ");
+  measure(
+      "items", [] { items.acquire(); }, "}\n");
   thread.join();
   return 0;
 }
