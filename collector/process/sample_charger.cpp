@@ -258,7 +258,8 @@ void SampleCharger::take_stack(RecordedThread& thread, std::uint32_t slot, const
     thread.loops.sample(time_ns, record.cpu_ns, blocked,
                         context.in_syscall && waits_for_events(record.syscall_nr), target.path);
   take_mutex(thread, record, blocked, target, charged, time_ns);
-  thread.places.note(time_ns, target.path);
+  const PlacesOfThread::Look look = {time_ns, record.cpu_ns, blocked, charged.waited_ns};
+  thread.places.note(look, target.path);
   count(thread, record, blocked, target, charged);
   if (holds_places_) return;
   know_thread(thread, blocked, target, charged);

@@ -6,18 +6,26 @@
 
 namespace clusterprof::collector {
 
-void PlacesOfThread::note(std::uint64_t time_ns, std::uint32_t path) {
-  if (!places_.empty() && (places_.back().path == path || places_.back().from_ns >= time_ns)) {
-    if (places_.back().from_ns >= time_ns) places_.back().path = path;
-    return;
+void PlacesOfThread::note(const Look& look, std::uint32_t path) {
+  std::uint64_t for_ns = 0;
+  if (look.blocked) {
+    for_ns = look.waited_ns;
+  } else if (last_.time_ns != 0 && look.time_ns > last_.time_ns) {
+    const std::uint64_t passed_ns = look.time_ns - last_.time_ns;
+    const std::uint64_t ran_ns = look.cpu_ns > last_.cpu_ns ? look.cpu_ns - last_.cpu_ns : 0;
+    for_ns = last_.blocked ? std::min(passed_ns, ran_ns) : passed_ns / 2;
   }
+  last_ = look;
+  if (!places_.empty() && places_.back().path == path) return;
+  const std::uint64_t from_ns = std::max(look.time_ns - std::min(look.time_ns, for_ns),
+                                         places_.empty() ? std::uint64_t{0} : places_.back().from_ns);
   if (places_.size() == kMostPlaces) {
     std::vector<Place> kept;
     for (std::size_t i = 0; i < places_.size(); ++i)
       if (i >= kMostPlaces / 2 || i % 2 == 0) kept.push_back(places_[i]);
     places_ = std::move(kept);
   }
-  places_.push_back({time_ns, path});
+  places_.push_back({from_ns, path});
 }
 
 std::vector<PlacesOfThread::Part> PlacesOfThread::parts(std::uint64_t begin_ns, std::uint64_t end_ns) const {

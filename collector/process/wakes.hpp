@@ -14,7 +14,7 @@
 
 namespace clusterprof::collector {
 
-// Where samples saw a thread: each place until the next one. What was long ago is known with fewer of them.
+// Where samples saw a thread. What was long ago is known with fewer of them.
 class PlacesOfThread {
  public:
   struct Part {
@@ -22,7 +22,16 @@ class PlacesOfThread {
     std::uint64_t time_ns = 0;
   };
 
-  void note(std::uint64_t time_ns, std::uint32_t path);
+  // A sample; of one that waits, how long it has waited.
+  struct Look {
+    std::uint64_t time_ns = 0, cpu_ns = 0;
+    bool blocked = false;
+    std::uint64_t waited_ns = 0;
+  };
+
+  // It has been there since it began to wait, since it woke up, or, if it ran all the time, for half the time
+  // since the look before.
+  void note(const Look& look, std::uint32_t path);
   // The time between the two by path, the longest first; at most kMostParts, which have all of it.
   [[nodiscard]] std::vector<Part> parts(std::uint64_t begin_ns, std::uint64_t end_ns) const;
 
@@ -34,6 +43,7 @@ class PlacesOfThread {
     std::uint32_t path;
   };
   std::vector<Place> places_;
+  Look last_;
 };
 
 // A thread is about to end the wait of another one, or of all that wait for a word.

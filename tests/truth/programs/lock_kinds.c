@@ -16,11 +16,12 @@ static double now(void) {
 }
 
 // In place, so that nothing but the function that works is on its stack.
-#define RUN_FOR(SECONDS)                    \
-  do {                                      \
-    const double until = now() + (SECONDS); \
-    while (now() < until) {                 \
-    }                                       \
+#define RUN_FOR(MILLISECONDS)                                                                          \
+  do {                                                                                                 \
+    struct timespec from, at;                                                                          \
+    clock_gettime(CLOCK_MONOTONIC, &from);                                                             \
+    do clock_gettime(CLOCK_MONOTONIC, &at);                                                            \
+    while ((at.tv_sec - from.tv_sec) * 1000 + (at.tv_nsec - from.tv_nsec) / 1000000 < (MILLISECONDS)); \
   } while (0)
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -31,11 +32,11 @@ pthread_rwlock_t table = PTHREAD_RWLOCK_INITIALIZER;
 pthread_barrier_t meeting;
 static atomic_int phase;
 
-__attribute__((noinline)) static void prepare(void) { RUN_FOR(0.4); }
-__attribute__((noinline)) static void compute(void) { RUN_FOR(0.8); }
-__attribute__((noinline)) static void make_item(void) { RUN_FOR(1.0); }
-__attribute__((noinline)) static void change_table(void) { RUN_FOR(1.0); }
-__attribute__((noinline)) static void come_late(void) { RUN_FOR(1.0); }
+__attribute__((noinline)) static void prepare(void) { RUN_FOR(400); }
+__attribute__((noinline)) static void compute(void) { RUN_FOR(800); }
+__attribute__((noinline)) static void make_item(void) { RUN_FOR(1000); }
+__attribute__((noinline)) static void change_table(void) { RUN_FOR(1000); }
+__attribute__((noinline)) static void come_late(void) { RUN_FOR(1000); }
 
 static void until_phase(int wanted) {
   while (atomic_load(&phase) < wanted) {
@@ -75,7 +76,7 @@ static void* other(void* unused) {
 static double waited_s;
 
 static void begin_round(void) {
-  RUN_FOR(0.1);
+  RUN_FOR(100);
   atomic_fetch_add(&phase, 1);
   waited_s -= now();
 }

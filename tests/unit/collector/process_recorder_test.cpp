@@ -1249,8 +1249,9 @@ TEST_F(Recording, WaitForAConditionIsOfWhatTheThreadDidThatEndedIt) {
     by_holder[text(key.holder_path)].add(wait);
   }
   ASSERT_EQ(by_holder.size(), 3u) << "and one that has not ended";
-  EXPECT_EQ(by_holder["program+200!"].wait_ns, 30 * kMs);
-  EXPECT_EQ(by_holder["program+300!"].wait_ns, 60 * kMs) << "until it was woken, not until it was seen again";
+  // It was at one place or the other between 5 and 40 ms.
+  EXPECT_EQ(by_holder["program+200!"].wait_ns, 25 * kMs / 2);
+  EXPECT_EQ(by_holder["program+300!"].wait_ns, 155 * kMs / 2) << "until it was woken, not until it was seen again";
   EXPECT_EQ(by_holder["program+300!"].samples, 1u);
   EXPECT_EQ(by_holder["program+200!"].samples, 0u) << "it is one wait";
   EXPECT_EQ(by_holder["program+300!"].longest_ns, 90 * kMs);
