@@ -320,7 +320,7 @@ class Programs(OpenMpTest):
     def test_blas(self):
         report = self.multiply(2, 40)
         rank, = report["openmp"]["ranks"]
-        self.assertEqual((rank["method"], rank["threads"]), ("gomp", 2))
+        self.assertEqual((rank["recorded_by"], rank["threads"]), ("gomp", 2))
         rows = report["openmp"]["regions"]
         self.assertGreaterEqual(sum(row["count"] for row in rows), 40)
         work, = [function for function in report["functions"] if function["name"] == "multiply"]
@@ -328,11 +328,12 @@ class Programs(OpenMpTest):
 
     def test_blas_with_too_many_threads(self):
         report = self.multiply(8, 40)
-        finding, = [finding for finding in report["findings"] if finding["kind"] == "openmp_threads"]
-        evidence = finding["evidence"]
-        self.assertEqual((evidence["threads"], evidence["processors"]), (8, 2))
+        found = [*report["findings"], *(joined for finding in report["findings"] for joined in finding["joined"])]
+        finding, = [finding for finding in found if finding["kind"] == "openmp_threads"]
         self.assertEqual(finding["action"], "fewer_threads")
-        self.assertEqual((evidence["pool_set_by"], evidence["pool_size"]), ("OMP_NUM_THREADS", 2))
+        evidence = finding["evidence"]
+        self.assertEqual((evidence["threads"], len(evidence["processors"]), evidence["pool_set_by"], evidence["pool_size"]),
+                         (8, 2, "OMP_NUM_THREADS", 2))
 
     def test_numba(self):
         python = os.environ.get(NUMBA, recording.PYTHON)
@@ -354,7 +355,7 @@ class Programs(OpenMpTest):
             """)
         _, report = self.run_recorded([python, script], env={"NUMBA_THREADING_LAYER": "omp", "NUMBA_NUM_THREADS": "2"})
         rank, = report["openmp"]["ranks"]
-        self.assertIn(rank["method"], ("gomp", "ompt"))
+        self.assertIn(rank["recorded_by"], ("gomp", "ompt"))
         rows = report["openmp"]["regions"]
         self.assertGreaterEqual(sum(row["count"] for row in rows), 20)
         work, = [function for function in report["functions"] if function["name"] == "work"]
