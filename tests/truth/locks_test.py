@@ -117,7 +117,7 @@ class Locks(recording.RecordingTest):
         program = os.path.join(self.directory, "idle_pool")
         subprocess.run(["g++", "-std=c++17", "-O1", "-g", os.path.join(truth.PROGRAMS, "idle_pool.cpp"), "-o", program, "-pthread"], check=True)
         done = self.record([program])
-        self.assertEqual((done.returncode, done.stdout.strip()), (0, "5"), done.stderr)
+        self.assertEqual((done.returncode, done.stdout.strip()), (0, b"5"), done.stderr)
         report = self.report()
         row, = [row for row in report["locks"] if row["wait_s"] > 1]
         self.assertEqual((row["kind"], row["mutexes"]), ("condition", 1))
@@ -131,7 +131,7 @@ class Locks(recording.RecordingTest):
         if built.returncode != 0:
             self.skipTest("libc has no conditions of glibc 2.2.5")
         done = self.record([program])
-        self.assertEqual((done.returncode, done.stdout.strip()), (0, "4"), done.stderr)
+        self.assertEqual((done.returncode, done.stdout.strip()), (0, b"4"), done.stderr)
 
 
 if __name__ == "__main__":

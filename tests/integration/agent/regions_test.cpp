@@ -417,7 +417,8 @@ class PythonRegions : public testing::TestWithParam<const char*> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Versions, PythonRegions,
-                         testing::Values("system", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14", "3.15"),
+                         testing::Values("system", "3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14",
+                                         "3.15"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '.', '_');
@@ -478,7 +479,8 @@ TEST(DataAddresses, LieInTheArraysOfTheProgram) {
   std::size_t running = 0, known = 0, inside = 0;
   for (const Sample& sample : outcome.processes.at(0).main_thread()->samples) {
     const wire::SampleRecord& record = sample.record;
-    EXPECT_EQ((record.flags & (wire::kMemoryOperand | wire::kAtMutex)) != 0, record.data_address != 0);
+    EXPECT_EQ((record.flags & (wire::kMemoryOperand | wire::kAtMutex | wire::kAtWord)) != 0,
+              record.data_address != 0);
     if (record.trigger != wire::Trigger::kCpuTimer || record.time_ns < begun + 10'000'000) continue;
     ++running;
     known += record.data_address != 0 ? 1 : 0;
