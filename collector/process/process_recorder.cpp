@@ -196,12 +196,14 @@ double ProcessRecorder::poll(std::uint64_t now_ns) {
   stacks_.read_descriptions(now_ns);
   double fullest = memory_.poll(now_ns);
   freed_slots_ = 0;
+  left_from_ns_ = std::numeric_limits<std::uint64_t>::max();
   const std::vector<std::uint32_t>& slots = slots_.find(now_ns);
   // Threads of pools come last: for whom they work is seen from the samples of those that use them.
   for (const bool used : {false, true})
     for (const std::uint32_t slot : slots)
       if (may_be_used(slot) == used) fullest = std::max(fullest, drain(slot, now_ns));
-  samples_.settle_waits(false);
+  samples_.settle_waits(std::min(read_until_ns_, left_from_ns_));
+  read_until_ns_ = now_ns;
   update_measured_mpi(now_ns);
   events_.agree_on_level();
   return std::max(fullest, static_cast<double>(freed_slots_) / std::max(1u, segment_.layout().thread_slots));
@@ -238,7 +240,7 @@ void ProcessRecorder::finish(std::uint64_t end_ns) {
     }
     end_replaced_thread(thread, end_ns);
   }
-  samples_.settle_waits(true);
+  samples_.settle_waits(std::numeric_limits<std::uint64_t>::max());
   stacks_.finish(pid_, static_cast<std::int64_t>(segment_.header().start_realtime_ns), end_ns);
   memory_.finish(end_ns);
   update_mpi_counters(end_ns);
@@ -395,7 +397,11 @@ double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
         [&](const wire::RecordHeader& record) {
           samples_.take(thread, slot_index, record, slot.ring, latest_ns);
         },
-        [&](const wire::RecordHeader& record) { return sample_time_ns(record, slot.ring) <= until_ns; });
+        [&](const wire::RecordHeader& record) {
+          if (sample_time_ns(record, slot.ring) <= until_ns) return true;
+          left_from_ns_ = std::min(left_from_ns_, until_ns);
+          return false;
+        });
     if (!sane) {
       drops_.add("damaged_ring");
       thread.words.clear();  // of what was lost

@@ -195,7 +195,9 @@ class ProcessRecorder {
   ThreadTable ended_threads_;
   std::uint32_t freed_slots_ = 0;                                  // in this round
   std::uint64_t measured_mpi_ns_ = 0, measured_mpi_until_ns_ = 0;  // that is in the series of the main thread
-  bool takes_all_ = false;  // nothing comes behind what is in the rings
+  std::uint64_t read_until_ns_ = 0;                                // all rings, in the round before
+  std::uint64_t left_from_ns_ = 0;  // in this round, samples from then on were left in a ring
+  bool takes_all_ = false;          // nothing comes behind what is in the rings
   bool finished_ = false;
 };
 

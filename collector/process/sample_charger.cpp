@@ -296,13 +296,13 @@ void SampleCharger::end_mutex_wait(RecordedThread& thread, std::uint64_t time_ns
 std::map<RawMutexKey, RawMutexWait> SampleCharger::mutex_waits() const {
   std::map<RawMutexKey, RawMutexWait> waits;
   for (const auto& [key, wait] : mutex_waits_) waits[wakes_.of_object(key)].add(wait);
-  for (const EndedWait* const ended : wakes_.unsettled())
-    waits[wakes_.of_object(ended->key)].add({ended->wait_ns, 1, ended->wait_ns});
+  for (const EndedWait& ended : wakes_.unsettled())
+    waits[wakes_.of_object(ended.key)].add({ended.wait_ns, 1, ended.wait_ns});
   return waits;
 }
 
-void SampleCharger::settle_waits(bool last) {
-  wakes_.settle(last, [this](const EndedWait& ended) { settle(ended); });
+void SampleCharger::settle_waits(std::uint64_t until_ns) {
+  wakes_.settle(until_ns, [this](const EndedWait& ended) { settle(ended); });
 }
 
 void SampleCharger::settle(const EndedWait& ended) {

@@ -113,9 +113,9 @@ class SampleCharger {
   [[nodiscard]] RawMutexKey lock_of(const RecordedThread& thread) const {
     return thread.awaits_wake ? wakes_.of_object(thread.mutex) : thread.mutex;
   }
-  // The rings of all threads have been read once more, or (`last`) for the last time: who ended the waits
-  // that had ended before is known now, if it is ever known.
-  void settle_waits(bool last);
+  // The rings of all threads have been read up to then (monotonic clock): who ended the waits that had ended
+  // is known now, if it is ever known.
+  void settle_waits(std::uint64_t until_ns);
 
   // Which thread has made and joined which one.
   [[nodiscard]] ThreadTies& ties() noexcept { return ties_; }

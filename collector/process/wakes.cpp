@@ -76,17 +76,14 @@ const Wake* Wakes::find(const EndedWait& wait) {
   return nullptr;
 }
 
-void Wakes::settle(bool all, const std::function<void(const EndedWait&)>& take) {
+void Wakes::settle(std::uint64_t until_ns, const std::function<void(const EndedWait&)>& take) {
   // Who was woken first is seen first.
-  const auto pass_on = [&](std::vector<EndedWait>& waits) {
-    std::stable_sort(waits.begin(), waits.end(),
-                     [](const EndedWait& a, const EndedWait& b) { return a.end_ns < b.end_ns; });
-    for (const EndedWait& wait : waits) take(wait);
-    waits.clear();
-  };
-  pass_on(ended_before_);
-  ended_before_.swap(ended_);
-  if (all) pass_on(ended_before_);
+  std::stable_sort(ended_.begin(), ended_.end(),
+                   [](const EndedWait& a, const EndedWait& b) { return a.end_ns < b.end_ns; });
+  const auto later = std::find_if(ended_.begin(), ended_.end(),
+                                  [&](const EndedWait& wait) { return wait.end_ns > until_ns; });
+  std::for_each(ended_.begin(), later, take);
+  ended_.erase(ended_.begin(), later);
 }
 
 RawMutexKey Wakes::of_object(RawMutexKey key) const {
@@ -102,13 +99,6 @@ RawMutexKey Wakes::of_object(RawMutexKey key) const {
   if (const auto found = offsets_.find(key.address - kWord); found != offsets_.end() && found->second >= 32)
     return move(found->second + kWord);
   return key;
-}
-
-std::vector<const EndedWait*> Wakes::unsettled() const {
-  std::vector<const EndedWait*> waits;
-  for (const std::vector<EndedWait>* const of : {&ended_before_, &ended_})
-    for (const EndedWait& wait : *of) waits.push_back(&wait);
-  return waits;
 }
 
 }  // namespace clusterprof::collector

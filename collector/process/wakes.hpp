@@ -70,9 +70,9 @@ class Wakes {
   void ended(const EndedWait& wait);
   // The first one after the wait was seen that has ended no other one; null: not known.
   [[nodiscard]] const Wake* find(const EndedWait& wait);
-  // Passes on the waits that ended before the last call, or all.
-  void settle(bool all, const std::function<void(const EndedWait&)>& take);
-  [[nodiscard]] std::vector<const EndedWait*> unsettled() const;
+  // Passes on the waits that had ended by then, in the order of their ends.
+  void settle(std::uint64_t until_ns, const std::function<void(const EndedWait&)>& take);
+  [[nodiscard]] const std::vector<EndedWait>& unsettled() const noexcept { return ended_; }
   // The key with the address of the object that the word is in, if somebody has woken threads there. A
   // condition has two words, which it uses in turn.
   [[nodiscard]] RawMutexKey of_object(RawMutexKey key) const;
@@ -83,7 +83,7 @@ class Wakes {
 
   std::map<std::uint64_t, std::deque<Wake>> of_word_;
   std::map<std::uint64_t, std::uint32_t> offsets_;  // of words in their objects
-  std::vector<EndedWait> ended_, ended_before_;
+  std::vector<EndedWait> ended_;
 };
 
 }  // namespace clusterprof::collector

@@ -369,6 +369,35 @@ TEST_F(PoolRecording, SamplesOfThreadsWaitUntilItIsKnownForWhomTheyWork) {
   EXPECT_EQ(of_workers(400), (std::map<std::string, std::uint64_t>{{kBelowLine, 39}}));
 }
 
+// What lies in the ring behind such samples ends waits all the same.
+TEST_F(PoolRecording, WaitsThatAPoolEndsAreKnownWhenItsSamplesAre) {
+  constexpr std::uint64_t kWord = 0x7000;
+  fake_.thread(2, 102, kStart);
+  Sample waiting;
+  waiting.words = {kLibc + 1, kProgram + 0x100};
+  waiting.trigger = wire::Trigger::kBlocked;
+  waiting.flags = wire::kInSyscall | wire::kAtWord;
+  waiting.syscall_nr = SYS_futex;
+  waiting.data_address = kWord;
+  waiting.time_ns = kStart + 20 * kMs;
+  fake_.sample(2, waiting);
+  sample(0, main_, 80);
+  sample(1, worker_, 90);
+  fake_.tie(1, wire::ThreadTieKind::kWoke, kStart + 100 * kMs, kStart + 100 * kMs, kWord, 0);
+  Sample woken;
+  woken.words = {kProgram + 0x200};
+  woken.time_ns = kStart + 110 * kMs;
+  fake_.sample(2, woken);
+  for (const std::uint64_t ms : {120, 420, 720}) recorder().poll(kStart + ms * kMs);
+  EXPECT_EQ(recorder().report(kStart + 720 * kMs).mutex_waits.begin()->first.holder_path, 0u);
+  sample(0, main_, 800);
+  for (const std::uint64_t ms : {820, 1120}) recorder().poll(kStart + ms * kMs);
+  std::uint64_t of_pool_ns = 0;
+  for (const auto& [key, wait] : recorder().report(kStart + 1120 * kMs).mutex_waits)
+    if (key.holder_path != 0) of_pool_ns += wait.wait_ns;
+  EXPECT_GT(of_pool_ns, 0u);
+}
+
 TEST_F(PoolRecording, SamplesOfThreadsWaitForASecondAtMost) {
   sample(0, main_, 10);
   sample(1, worker_, 500);
@@ -1251,7 +1280,8 @@ TEST_F(Recording, WaitForAConditionIsOfWhatTheThreadDidThatEndedIt) {
   ASSERT_EQ(by_holder.size(), 3u) << "and one that has not ended";
   // It was at one place or the other between 5 and 40 ms.
   EXPECT_EQ(by_holder["program+200!"].wait_ns, 25 * kMs / 2);
-  EXPECT_EQ(by_holder["program+300!"].wait_ns, 155 * kMs / 2) << "until it was woken, not until it was seen again";
+  EXPECT_EQ(by_holder["program+300!"].wait_ns, 155 * kMs / 2)
+      << "until it was woken, not until it was seen again";
   EXPECT_EQ(by_holder["program+300!"].samples, 1u);
   EXPECT_EQ(by_holder["program+200!"].samples, 0u) << "it is one wait";
   EXPECT_EQ(by_holder["program+300!"].longest_ns, 90 * kMs);
