@@ -28,8 +28,8 @@ bool c10d_started(std::int32_t rank, std::int32_t size, const char* library) noe
     start(rank, size);
     return true;
   }
-  // Ranks that were started again are the last ones of the run so far.
-  if (header->world_size > size && header->rank == rank + header->world_size - size)
+  // Ranks that a launcher of torch's has started again are the last ones of the run so far.
+  if (g_options.launch != 0 && header->world_size > size && header->rank == rank + header->world_size - size)
     start(header->rank, header->world_size);
   return false;
 }

@@ -29,14 +29,15 @@ bool is_standard_library(const char* name) noexcept {
   return starts_with(name, "libmpi_abi") || starts_with(name, "libpmpi_abi");
 }
 
-// The version of the MPI standard's interface (MPI 5.0, chapter 20) that the library has; 0: it has another
-// interface. Libraries offer it beside their own: variables and the name in the version string are the same,
-// but handles, constants and statuses differ.
+// The version of the MPI standard's interface (MPI 5.0, chapter 20) that the library has; -1: a draft of it;
+// 0: it has another interface. Libraries offer it beside their own: variables and the name in the version
+// string are the same, but handles, constants and statuses differ.
 int standard_interface(void* library) noexcept {
   using GetVersion = int (*)(int*, int*);
   const auto get_version = reinterpret_cast<GetVersion>(dlsym(library, "PMPI_Abi_get_version"));
   int major = -1, minor = -1;  // what it says of any other interface
   if (get_version != nullptr && get_version(&major, &minor) == MPI_SUCCESS && major >= 1) return major;
+  // Libraries of that name from before the standard have constants of their own.
   Dl_info info;
   link_map* object = nullptr;
   void* const init = dlsym(library, "PMPI_Init");
@@ -44,7 +45,7 @@ int standard_interface(void* library) noexcept {
       init != nullptr && dladdr1(init, &info, reinterpret_cast<void**>(&object), RTLD_DL_LINKMAP) != 0 &&
       object != nullptr &&
       (is_standard_library(soname_of(*object)) || is_standard_library(base_name(object->l_name)));
-  return is_named ? 1 : 0;
+  return is_named ? -1 : 0;
 }
 
 // What MPI_Get_library_version says; null when there is no such function. Libraries write at most

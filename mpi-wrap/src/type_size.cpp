@@ -26,7 +26,7 @@ std::uint64_t type_size_from_library(MPI_Datatype type) noexcept {
 std::uint16_t learned_sizes[256];
 
 // The C types that every library has and whose size is not in the handle. Others are learned when the program
-// uses them: a library without Fortran or C++ may take its types for mistakes.
+// uses them: a library without Fortran, C++ or long double may take its types for mistakes.
 void find_type_sizes() noexcept {
   for (const MPI_Datatype type : {MPI_AINT,
                                   MPI_COUNT,
@@ -38,7 +38,6 @@ void find_type_sizes() noexcept {
                                   MPI_LONG_LONG,
                                   MPI_FLOAT,
                                   MPI_DOUBLE,
-                                  MPI_LONG_DOUBLE,
                                   MPI_UNSIGNED_SHORT,
                                   MPI_UNSIGNED,
                                   MPI_UNSIGNED_LONG,
@@ -47,13 +46,11 @@ void find_type_sizes() noexcept {
                                   MPI_WCHAR,
                                   MPI_C_BOOL,
                                   MPI_C_DOUBLE_COMPLEX,
-                                  MPI_C_LONG_DOUBLE_COMPLEX,
                                   MPI_2INT,
                                   MPI_FLOAT_INT,
                                   MPI_DOUBLE_INT,
                                   MPI_LONG_INT,
-                                  MPI_SHORT_INT,
-                                  MPI_LONG_DOUBLE_INT}) {
+                                  MPI_SHORT_INT}) {
     type_size_from_library(type);
   }
 }

@@ -143,10 +143,11 @@ struct Limits {
   double relayed_io_s = 0;
   std::array<double, kLimits> workers_s{};
   // Of the rest of idle and io, and of what was relayed: while it waited in calls that take data which
-  // threads or processes make. Only if these are slow (FindingKind::kInputBound) it is a class of the
-  // verdict.
+  // threads or processes make. It is a class of the verdict where these are slow (FindingKind::kInputBound),
+  // and 0 elsewhere.
   std::array<double, kOffCpuKinds> input_idle_s{};
   double input_io_s = 0, input_relayed_s = 0;
+  std::uint32_t input_path = 0;                    // of a rank: ShardData's path with most of it; 0 none
   std::array<std::uint32_t, kLimits> most_path{};  // ShardData's path of the place with most; 0 none
   std::array<double, kLimits> most_s{};
 };

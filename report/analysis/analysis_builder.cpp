@@ -298,6 +298,7 @@ Result<void> AnalysisBuilder::absorb(std::span<const std::byte> bytes) {
       if (result.position >= state_->added.size()) return damaged;
       for (const std::uint32_t path : result.limits.most_path)
         if (path >= state_->paths.size()) return damaged;
+      if (result.limits.input_path >= state_->paths.size()) return damaged;
       const std::uint32_t rank = state_->ranks.ascending[result.position];
       if (state_->added[rank]) return Error{"a rank was analysed by two processes"};
       state_->added[rank] = true;

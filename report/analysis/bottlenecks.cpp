@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,6 +28,52 @@ constexpr std::pair<Limit, const char*> kPlainClasses[] = {
 
 // Waiting for data that threads or processes of the rank's own make too slowly.
 constexpr const char* kInputClass = "input";
+
+// Of the class without it.
+double of_input_s(const Limits& limits, Limit limit) {
+  double time_s = limits.workers_s[index(limit)] - verdict_workers_s(limits, limit);
+  if (limit == Limit::kIo) time_s += limits.input_io_s;
+  if (limit == Limit::kIdle)
+    time_s = std::accumulate(limits.input_idle_s.begin(), limits.input_idle_s.end(), time_s);
+  return time_s;
+}
+
+const Finding* slow_input(const Analysis& analysis) {
+  const auto found = std::ranges::find_if(analysis.findings, [](const Finding& finding) {
+    return finding.kind == FindingKind::kInputBound && finding.site;
+  });
+  return found == analysis.findings.end() ? nullptr : &*found;
+}
+
+bool is_below(const CallPaths& paths, std::uint32_t path, const SourceLocation& place) {
+  if (place.function.empty()) return path != 0;  // there is no such place
+  for (; path != 0; path = paths.parent(path)) {
+    const SourceLocation at = place_of(paths, path);
+    if (at.file == place.file && at.function == place.function && at.line == place.line) return true;
+  }
+  return false;
+}
+
+// Of ranks that wait for something else, it is time without work like other.
+void keep_slow_input(const CallPaths& paths, Analysis& analysis) {
+  const auto forget = [](Limits& limits) {
+    limits.input_idle_s = {};
+    limits.input_io_s = limits.input_relayed_s = 0;
+  };
+  const Finding* const slow = slow_input(analysis);
+  Limits& sum = analysis.limits;
+  forget(sum);
+  for (RankInfo& rank : analysis.ranks) {
+    Limits& limits = rank.limits;
+    if (slow == nullptr || !is_below(paths, limits.input_path, slow->place)) {
+      forget(limits);
+      continue;
+    }
+    for (std::size_t k = 0; k < kOffCpuKinds; ++k) sum.input_idle_s[k] += limits.input_idle_s[k];
+    sum.input_io_s += limits.input_io_s;
+    sum.input_relayed_s += limits.input_relayed_s;
+  }
+}
 
 void largest_first(std::vector<Bottleneck>& classes) {
   std::stable_sort(classes.begin(), classes.end(),
@@ -59,9 +106,8 @@ class LocationTable {
 
 class Describer {
  public:
-  Describer(const CallPaths& paths, Analysis& analysis) : places_(paths, analysis.places), a_(analysis) {
-    for (const Finding& finding : a_.findings)
-      if (finding.kind == FindingKind::kInputBound && finding.site) input_ = &finding;
+  Describer(const CallPaths& paths, Analysis& analysis)
+      : places_(paths, analysis.places), a_(analysis), input_(slow_input(analysis)) {
     if (input_ != nullptr) {
       input_place_ = places_.of(input_->place);
       input_site_ = places_.of(*input_->site);
@@ -83,15 +129,14 @@ class Describer {
   }
 
   void add(Limit limit, const Limits& limits, double whole_s, Bottleneck& row) {
-    const double time_s = verdict_s(limits, limit, has_input());
-    const double with_input_s = verdict_s(limits, limit, false);
+    const double time_s = verdict_s(limits, limit);
     row.evidence.set(Key::kTime, time_s);
     row.evidence.set(Key::kWhole, whole_s);
     const auto part = [&](Key key, double part_s) {
       if (part_s > 0) row.evidence.set(key, part_s);
     };
-    part(Key::kWorkersTime, verdict_workers_s(limits, limit, has_input()));
-    if (limit == Limit::kIdle) add_idle_kinds(verdict_idle_s(limits, has_input()), row.evidence);
+    part(Key::kWorkersTime, verdict_workers_s(limits, limit));
+    if (limit == Limit::kIdle) add_idle_kinds(verdict_idle_s(limits), row.evidence);
     if (limit == Limit::kCompute) part(Key::kKernel, limits.kernel_s);
     if (limit == Limit::kMemory) {
       const double own_s = limits.time_s[index(limit)];
@@ -100,7 +145,7 @@ class Describer {
       part(Key::kMapping, limits.mapping_s);
     }
     // The place may have its time from what is of the class input.
-    if (with_input_s - time_s > kNegligible * time_s) return;
+    if (of_input_s(limits, limit) > kNegligible * time_s) return;
     if (const std::uint32_t path = limits.most_path[index(limit)]; path != 0) {
       row.place = places_.of(path);
       row.evidence.set(Key::kPlaceTime, limits.most_s[index(limit)]);
@@ -130,7 +175,7 @@ class Describer {
   static constexpr double kNegligible = 0.02;
   LocationTable places_;
   const Analysis& a_;
-  const Finding* input_ = nullptr;  // null: there is no such class
+  const Finding* input_;  // null: there is no such class
   LocationIndex input_place_ = 0, input_site_ = 0;
   std::map<std::int32_t, const IoCallRow*> io_of_rank_;  // for each rank, the call in which it spends most
 };
@@ -159,7 +204,7 @@ std::vector<Bottleneck> classes_of_run(const Analysis& analysis, Describer& desc
   for (const auto& [limit, name] : kPlainClasses) {
     Bottleneck& row = classes.emplace_back();
     row.kind = name;
-    row.share = verdict_s(analysis.limits, limit, describer.has_input()) / analysis.rank_seconds;
+    row.share = verdict_s(analysis.limits, limit) / analysis.rank_seconds;
     describer.add(limit, analysis.limits, analysis.rank_seconds, row);
     if (limit == Limit::kMemory) describer.add_data(row);
     if (limit == Limit::kIo) {
@@ -233,8 +278,8 @@ Bottleneck class_of_rank(const Analysis& analysis, Describer& describer,
   };
   std::vector<Candidate> classes;
   for (const auto& [limit, name] : kPlainClasses)
-    classes.push_back({verdict_s(rank.limits, limit, describer.has_input()) / rank.recorded_s, name, limit});
-  if (describer.has_input()) classes.push_back({input_s(rank.limits) / rank.recorded_s, kInputClass, {}});
+    classes.push_back({verdict_s(rank.limits, limit) / rank.recorded_s, name, limit});
+  if (input_s(rank.limits) > 0) classes.push_back({input_s(rank.limits) / rank.recorded_s, kInputClass, {}});
   double mpi_s = 0, waiting = 0;
   if (rank.useful_s && analysis.max_useful_s) {
     mpi_s = of(rank.category_s, Category::kMpi) - rank.mpi_io_s.value_or(0);
@@ -314,6 +359,7 @@ Bottleneck class_of_region(Describer& describer, const RegionRow& region) {
 
 void find_bottlenecks(const CallPaths& paths, Analysis& analysis) {
   if (analysis.rank_seconds <= 0) return;
+  keep_slow_input(paths, analysis);
   Describer describer(paths, analysis);
   const std::map<std::int32_t, WaitPart> causes = largest_causes(analysis);
   std::vector<Bottleneck> run = classes_of_run(analysis, describer);

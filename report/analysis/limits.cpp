@@ -40,30 +40,25 @@ double input_s(const Limits& limits) {
                          limits.input_io_s + limits.input_relayed_s);
 }
 
-double verdict_s(const Limits& limits, Limit limit, bool has_input) {
-  double relayed_s = limit == Limit::kIo ? limits.relayed_io_s : 0;
+double verdict_s(const Limits& limits, Limit limit) {
+  double other_s = limit == Limit::kIo ? limits.relayed_io_s + limits.input_io_s : 0;
   if (limit == Limit::kIdle)
-    for (const double kind_s : limits.relayed_idle_s) relayed_s += kind_s;
-  if (has_input) {
-    if (limit == Limit::kIo) relayed_s += limits.input_io_s;
-    if (limit == Limit::kIdle)
-      relayed_s = std::accumulate(limits.input_idle_s.begin(), limits.input_idle_s.end(), relayed_s);
-  }
-  return std::max(0.0, limits.time_s[index(limit)] - relayed_s) + verdict_workers_s(limits, limit, has_input);
+    for (std::size_t k = 0; k < kOffCpuKinds; ++k)
+      other_s += limits.relayed_idle_s[k] + limits.input_idle_s[k];
+  return std::max(0.0, limits.time_s[index(limit)] - other_s) + verdict_workers_s(limits, limit);
 }
 
-double verdict_workers_s(const Limits& limits, Limit limit, bool has_input) {
+double verdict_workers_s(const Limits& limits, Limit limit) {
   const double workers_s = limits.workers_s[index(limit)];
   const double all_s = std::accumulate(limits.workers_s.begin(), limits.workers_s.end(), 0.0);
-  if (!has_input || all_s <= 0) return workers_s;
+  if (all_s <= 0) return workers_s;
   return workers_s * std::max(0.0, 1 - limits.input_relayed_s / all_s);
 }
 
-std::array<double, kOffCpuKinds> verdict_idle_s(const Limits& limits, bool has_input) {
+std::array<double, kOffCpuKinds> verdict_idle_s(const Limits& limits) {
   std::array<double, kOffCpuKinds> idle_s = limits.idle_s;
   for (std::size_t k = 0; k < kOffCpuKinds; ++k)
-    idle_s[k] =
-        std::max(0.0, idle_s[k] - limits.relayed_idle_s[k] - (has_input ? limits.input_idle_s[k] : 0));
+    idle_s[k] = std::max(0.0, idle_s[k] - limits.relayed_idle_s[k] - limits.input_idle_s[k]);
   return idle_s;
 }
 
@@ -261,7 +256,7 @@ Limits LimitTime::add(const RankInput& rank, const MemoryUse& memory) {
   const bool any_relayed = workers.relayed_ns() != 0;
   if (any_relayed) grow(relayed_ns_, cells_.size());
   std::array<std::uint64_t, causes::kCount> charged_ns{}, relayed_ns{}, worker_ns{}, input_ns{};
-  std::uint64_t input_relayed_ns = 0;
+  std::uint64_t input_relayed_ns = 0, most_input_ns = 0;
   for (std::size_t i = 0; i < rank.values.size(); ++i) {
     const shard::Value& value = rank.values[i];
     const Cause& known = causes_[rank.cells[i]];
@@ -289,6 +284,10 @@ Limits LimitTime::add(const RankInput& rank, const MemoryUse& memory) {
     if (known.takes_input) {
       input_ns[cause] += time_ns - part_ns;
       input_relayed_ns += part_ns;
+      if (time_ns > most_input_ns) {
+        most_input_ns = time_ns;
+        limits.input_path = value.path;
+      }
     }
     add_to_place(known.place, cause, time_ns - part_ns);
     if (cause != causes::kNativeMemory || time_ns == 0) continue;

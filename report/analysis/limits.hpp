@@ -33,12 +33,12 @@ std::uint8_t cause_of(const CallPaths& paths, std::uint32_t path, shard::Categor
 void add_time(Limits& to, std::uint8_t cause, double time_s);
 
 // What counts for the verdict: the time in which a main thread waited for processes that worked is theirs.
-// has_input: but time in which it waited for data is of the class input, and not in these.
-double verdict_s(const Limits& limits, Limit limit, bool has_input);
+// What is of the class input is not in these.
+double verdict_s(const Limits& limits, Limit limit);
 // Of it, by processes that were waited for.
-double verdict_workers_s(const Limits& limits, Limit limit, bool has_input);
+double verdict_workers_s(const Limits& limits, Limit limit);
 // By OffCpu.
-std::array<double, kOffCpuKinds> verdict_idle_s(const Limits& limits, bool has_input);
+std::array<double, kOffCpuKinds> verdict_idle_s(const Limits& limits);
 double input_s(const Limits& limits);
 
 // The main threads' time by what limited it. It adds up to the categories of their ranks.

@@ -104,15 +104,19 @@ std::string of_time(const Bottleneck& row, const Analysis& analysis, const forma
   return out;
 }
 
-// "4.50 s of its 10.0 s for data at train() train.py:31; the worker processes spend it in load() data.py:12"
+// "4.50 s of its 10.0 s waiting for data, most at train() train.py:31; the worker processes are mostly in
+// load() data.py:12"
 std::string of_input(const Bottleneck& row, const Analysis& analysis, const format::ShortPaths& names) {
   const Evidence& e = row.evidence;
   const std::string whole = seconds(e.number(Key::kWhole));
-  return fmt::format("{} of {} waiting for data at {}; the worker {} spend it in {}",
-                     seconds(e.number(Key::kTime)),
-                     row.rank ? "its " + whole : fmt::format("the {} of all ranks' main threads", whole),
-                     name(analysis.places[row.place], names), e.name(Key::kWorkerKind),
-                     name(analysis.places[row.cause], names));
+  const std::string where = name(analysis.places[row.place], names);
+  const std::string workers = name(analysis.places[row.cause], names);
+  return fmt::format(
+      "{} of {} waiting for data{}{}", seconds(e.number(Key::kTime)),
+      row.rank ? "its " + whole : fmt::format("the {} of all ranks' main threads", whole),
+      where.empty() ? "" : ", most at " + where,
+      workers.empty() ? ""
+                      : fmt::format("; the worker {} are mostly in {}", e.name(Key::kWorkerKind), workers));
 }
 
 }  // namespace

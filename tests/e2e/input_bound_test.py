@@ -137,7 +137,7 @@ class InputBound(recording.RecordingTest):
         classes = {row["class"]: row for row in report["bottleneck"] if row["scope"] == "run"}
         self.assertIn("input", classes, report["bottleneck"])
         self.assertEqual(classes["input"]["share"], finding["share"])
-        self.assertIn(f"the worker {worker_kind} spend it in {site['function']}() loader.py:{site['line']}",
+        self.assertIn(f"the worker {worker_kind} are mostly in {site['function']}() loader.py:{site['line']}",
                       classes["input"]["evidence"])
         self.measured_near(classes["input"]["share"], own["waited"] / elapsed_s, 0.05, "share of the class")
         # Nothing else is said about the same waiting.

@@ -107,10 +107,10 @@ TEST_F(InputBound, IsAClassOfTheVerdict) {
   EXPECT_NEAR(share_of(a, "input"), 0.45, 1e-9);
   EXPECT_NEAR(share_of(a, "python"), 0.55, 1e-9);
   EXPECT_LT(share_of(a, "idle"), 1e-9);
-  EXPECT_EQ(
-      text_of(a, a.bottlenecks[1]),
-      "4.50 s of the 10.0 s of all ranks' main threads waiting for data at train() train.py:31; the worker "
-      "threads spend it in load() data.py:12");
+  EXPECT_EQ(text_of(a, a.bottlenecks[1]),
+            "4.50 s of the 10.0 s of all ranks' main threads waiting for data, most at train() train.py:31; "
+            "the worker "
+            "threads are mostly in load() data.py:12");
   const auto rank = std::find_if(a.bottlenecks.begin(), a.bottlenecks.end(),
                                  [](const Bottleneck& row) { return row.rank.has_value(); });
   ASSERT_NE(rank, a.bottlenecks.end());
@@ -137,6 +137,22 @@ TEST_F(InputBound, ClassesOfARankDoNotOverlap) {
   b_.sampled(0, task(thread_root()), Category::kIdle, 10'000, false);
   EXPECT_LT(share_of(analysed(), "input"), 0);
   EXPECT_NEAR(share_of(analysed(), "idle"), 0.7, 1e-9);
+}
+
+TEST_F(InputBound, IsNoClassOfRanksThatWaitForSomethingElse) {
+  b_ = ProfileBuilder(2);
+  consumer(queue_get(), 9000, 1000);
+  b_.sampled(1, blocked(library(own(own(0, "log", 70), "take", 71), "Queue.get", "queue.py")), Category::kIdle, 8000);
+  b_.sampled(1, own(0, "start", 5), Category::kPython, 2000);
+  b_.sampled(0, load(thread_root()), Category::kPython, 10'000, false);
+  threads(1);
+  const Analysis a = analysed();
+  EXPECT_NEAR(share_of(a, "input"), 0.45, 1e-9);
+  EXPECT_NEAR(share_of(a, "idle"), 0.4, 1e-9);
+  std::map<std::int32_t, std::string> kinds;
+  for (const Bottleneck& row : a.bottlenecks)
+    if (row.rank) kinds[*row.rank] = row.kind;
+  EXPECT_EQ(kinds, (std::map<std::int32_t, std::string>{{0, "input"}, {1, "idle"}}));
 }
 
 TEST_F(InputBound, OtherWaitingIsStillAFindingOfItsOwn) {
