@@ -3,6 +3,7 @@
 // samples, and only whoever ends such a wait leaves a record (sigsafe/awaited_words.h).
 #include "agent/lifecycle/wakes.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -10,7 +11,6 @@
 
 #include <cstring>
 
-#include "agent/lifecycle/cancellation.h"
 #include "agent/lifecycle/real_function.h"
 #include "agent/lifecycle/signal_mask.h"
 #include "agent/lifecycle/signals.h"
@@ -32,14 +32,16 @@ constexpr std::uint64_t kSampleBit = std::uint64_t{1} << (kSampleSignal - 1);
 
 enum class Wakes { kOne, kAll };
 
-[[gnu::noinline]] void note_wake(const void* object, std::uint64_t bytes, Wakes wakes) noexcept(false) {
+// `words`: of the object, those that whoever waits may wait for.
+[[gnu::noinline]] void note_wake(const void* object, const void* words, std::uint64_t bytes,
+                                 Wakes wakes) noexcept {
   ThreadContext& context = t_context;
   if (recording_has_ended() || slot_of(context) == nullptr) return;
-  const CancellationOff no_cancellation;
-  const std::uint64_t mask = block_sample_signal();
+  // A handler of the program's may jump out of sem_post.
+  const std::uint64_t mask = block_all_signals();
   // sem_post may be called by a handler of the program's that has interrupted another record of ours.
   if ((mask & kSampleBit) == 0) {
-    const std::uint64_t word = take_awaited_word(object, bytes, wakes == Wakes::kAll);
+    const std::uint64_t word = take_awaited_word(words, bytes, wakes == Wakes::kAll);
     const std::uint64_t now_ns = monotonic_ns();
     if (word != 0)
       push_thread_tie(
@@ -49,12 +51,25 @@ enum class Wakes { kOne, kAll };
   restore_signals(mask);
 }
 
-[[gnu::always_inline]] inline void before_wake(const void* object, std::uint64_t bytes, Wakes wakes) {
-  if (__builtin_expect(is_awaited(object, bytes), false)) note_wake(object, bytes, wakes);
+[[gnu::always_inline]] inline void before_wake(const void* object, std::uint64_t bytes,
+                                               Wakes wakes) noexcept {
+  if (__builtin_expect(is_awaited(object, bytes), false)) note_wake(object, object, bytes, wakes);
+}
+
+// Before 2.36, dlsym of glibc may return the function for the conditions of 2.2.5, which are others.
+template <typename Function>
+Function of_condition(std::atomic<Function>& cached, const char* name) noexcept {
+  if (Function const known = cached.load(std::memory_order_relaxed); known != nullptr) return known;
+  auto* const function = reinterpret_cast<Function>(dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2"));
+  if (function == nullptr) return real_function(cached, name);
+  cached.store(function, std::memory_order_relaxed);
+  return function;
 }
 
 // Of many readers only the last one ends a writer's wait. glibc keeps them in the first word, above three
-// flags; threads wait for it and for the third and fourth word.
+// flags. Readers wait for it and for the third word, writers for the fourth, and these are woken one by one.
+constexpr std::uint64_t kWriterWord = 12;
+
 bool is_last_holder(const pthread_rwlock_t* lock) noexcept {
   constexpr std::uint32_t kReaderShift = 3, kHeldByWriter = 2;
   std::uint32_t state = 0;
@@ -64,7 +79,15 @@ bool is_last_holder(const pthread_rwlock_t* lock) noexcept {
 
 }  // namespace
 
-void watch_wakes() noexcept { real_function(g_sem_post, "sem_post"); }
+void watch_wakes() noexcept {
+  of_condition(g_cond_signal, "pthread_cond_signal");
+  of_condition(g_cond_broadcast, "pthread_cond_broadcast");
+  real_function(g_cnd_signal, "cnd_signal");
+  real_function(g_cnd_broadcast, "cnd_broadcast");
+  real_function(g_sem_post, "sem_post");
+  real_function(g_rwlock_unlock, "pthread_rwlock_unlock");
+  real_function(g_barrier_wait, "pthread_barrier_wait");
+}
 
 void note_wakes(long address, long most) noexcept {
   before_wake(reinterpret_cast<const void*>(address), sizeof(int), most == 1 ? Wakes::kOne : Wakes::kAll);
@@ -77,14 +100,14 @@ extern "C" {
 [[gnu::visibility("default")]] int pthread_cond_signal(pthread_cond_t* condition) noexcept {
   using namespace clusterprof::agent;
   before_wake(condition, sizeof *condition, Wakes::kOne);
-  auto* const signal = real_function(g_cond_signal, "pthread_cond_signal");
+  auto* const signal = of_condition(g_cond_signal, "pthread_cond_signal");
   return signal != nullptr ? signal(condition) : ENOSYS;
 }
 
 [[gnu::visibility("default")]] int pthread_cond_broadcast(pthread_cond_t* condition) noexcept {
   using namespace clusterprof::agent;
   before_wake(condition, sizeof *condition, Wakes::kAll);
-  auto* const broadcast = real_function(g_cond_broadcast, "pthread_cond_broadcast");
+  auto* const broadcast = of_condition(g_cond_broadcast, "pthread_cond_broadcast");
   return broadcast != nullptr ? broadcast(condition) : ENOSYS;
 }
 
@@ -113,7 +136,12 @@ extern "C" {
 
 [[gnu::visibility("default")]] int pthread_rwlock_unlock(pthread_rwlock_t* lock) noexcept {
   using namespace clusterprof::agent;
-  if (is_last_holder(lock)) before_wake(lock, 4 * sizeof(int), Wakes::kAll);
+  if (is_last_holder(lock)) {
+    before_wake(lock, kWriterWord, Wakes::kAll);
+    const void* const writers = reinterpret_cast<const char*>(lock) + kWriterWord;
+    if (__builtin_expect(is_awaited(writers, sizeof(int)), false))
+      note_wake(lock, writers, sizeof(int), Wakes::kOne);
+  }
   auto* const unlock = real_function(g_rwlock_unlock, "pthread_rwlock_unlock");
   return unlock != nullptr ? unlock(lock) : ENOSYS;
 }

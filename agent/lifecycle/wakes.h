@@ -4,7 +4,8 @@
 
 namespace clusterprof::agent {
 
-// Before the first call, which may be in a handler of the program's.
+// Finds the functions behind ours: a first call may be in a handler of the program's, or while another thread
+// holds the loader's lock and waits for what the call ends.
 void watch_wakes() noexcept;
 
 // For syscall(2): FUTEX_WAKE of up to so many threads is about to be called.

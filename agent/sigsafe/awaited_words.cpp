@@ -15,8 +15,10 @@ void note_awaited_word(std::uint64_t address) noexcept {
   std::atomic<std::uint64_t>& place = awaited_words_near(address);
   std::uint64_t known = place.load(std::memory_order_relaxed);
   const bool is_same = (known & kWordAddressMask) == address;
-  constexpr std::uint64_t kMost = ~std::uint64_t{0} - kOneWait;
-  const std::uint64_t next = is_same ? (known < kMost ? known + kOneWait : known) : address | kOneWait;
+  // Waits that ended by themselves stay in the count.
+  constexpr std::uint64_t kMostWaits = 64;
+  const bool is_full = known / kOneWait >= kMostWaits;
+  const std::uint64_t next = is_same ? (is_full ? known : known + kOneWait) : address | kOneWait;
   place.compare_exchange_strong(known, next, std::memory_order_relaxed);
 }
 

@@ -36,6 +36,9 @@ class NativeCallers {
   // ended.
   void sample(std::uint32_t slot, std::uint64_t time_ns, bool blocked, std::uint32_t path);
 
+  // Another thread has the slot now.
+  void forget(std::uint32_t slot) { samples_.erase(slot); }
+
   // Until when it is known who called the library. Behind that, a running thread was last seen in a call, and
   // its next sample will tell whether the call went on.
   [[nodiscard]] std::uint64_t known_until_ns(std::uint32_t module, const RawTables& tables);

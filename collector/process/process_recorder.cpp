@@ -361,7 +361,7 @@ std::uint64_t ProcessRecorder::taken_until_ns(const RecordedThread& thread, std:
                                               std::uint64_t now_ns) {
   constexpr std::uint64_t kEver = std::numeric_limits<std::uint64_t>::max(), kMostWaitNs = 1'000'000'000;
   // Edges of windows are taken after the samples before them.
-  if (takes_all_ || waiting_bytes > wire::kRingBytes / 2 || windows_.are_possible() ||
+  if (takes_all_ || waiting_bytes > wire::kRingBytes / 4 || windows_.are_possible() ||
       !samples_.may_be_used(thread))
     return kEver;
   return std::max(samples_.user_known_until_ns(thread), now_ns - std::min(now_ns, kMostWaitNs));
@@ -383,6 +383,7 @@ double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
   if (thread.state == RecordedThread::State::kNone) {
     thread.tid = tid;
     thread.start_time_ns = start_ns;
+    samples_.begin_thread(slot_index);
     begin_thread(thread, slot, now_ns);
   }
   const std::uint64_t latest_ns = now_ns + kClockToleranceNs;
@@ -407,6 +408,9 @@ double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
       thread.words.clear();  // of what was lost
     }
   }
+  // What stays is no sign that rings are to be read sooner.
+  const std::uint64_t left_bytes = slot.ring.write_position.load(std::memory_order_relaxed) -
+                                   slot.ring.read_position.load(std::memory_order_relaxed);
   thread.loops.charge(slot, latest_ns, ended, store_.tables(), drops_);
   samples_.take_window_edges(thread, slot, now_ns);
   // Otherwise the next thread of this slot would get what the ended one leaves in the ring.
@@ -425,7 +429,8 @@ double ProcessRecorder::drain(std::uint32_t slot_index, std::uint64_t now_ns) {
   const auto share = [](std::uint64_t part, std::uint64_t whole) {
     return static_cast<double>(std::min(part, whole)) / static_cast<double>(whole);
   };
-  return std::max(share(waiting, wire::kRingBytes), share(waiting_events, wire::kEventRingEvents));
+  const std::uint64_t taken = waiting - std::min(waiting, left_bytes);
+  return std::max(share(taken, wire::kRingBytes), share(waiting_events, wire::kEventRingEvents));
 }
 
 void ProcessRecorder::update_measured_mpi(std::uint64_t now_ns) {

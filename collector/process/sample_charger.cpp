@@ -89,7 +89,8 @@ void SampleCharger::take(RecordedThread& thread, std::uint32_t slot, const wire:
     else
       take_stack(thread, slot, sample, time_ns);
   }
-  if (thread.runs_python && thread.state != RecordedThread::State::kActive)
+  const bool is_paused = (sample.record.flags & wire::kPaused) != 0;
+  if (thread.runs_python && (is_paused || thread.state != RecordedThread::State::kActive))
     callers_.sample(slot, time_ns, false, 0);
 }
 

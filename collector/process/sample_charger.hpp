@@ -131,6 +131,8 @@ class SampleCharger {
   // Whether it may be a pool's thread, whose time counts for the thread that uses the pool: samples of other
   // threads are to be taken first.
   [[nodiscard]] bool may_be_used(const RecordedThread& thread) const;
+  // A thread begins that has this slot.
+  void begin_thread(std::uint32_t slot) { callers_.forget(slot); }
   // Of such a thread: until when it is known for whom it works (monotonic clock).
   [[nodiscard]] std::uint64_t user_known_until_ns(const RecordedThread& thread) {
     return callers_.known_until_ns(thread.origin.module, store_.tables());

@@ -53,7 +53,10 @@ std::vector<PlacesOfThread::Part> PlacesOfThread::parts(std::uint64_t begin_ns, 
 
 void Wakes::add(std::uint64_t address, std::uint32_t offset, Wake wake) {
   if (offset < kMostOffset && offsets_.size() < kMostOffsets) offsets_[address] = offset;
-  if (of_word_.size() >= kMostWords && !of_word_.contains(address)) of_word_.clear();
+  if (of_word_.size() >= kMostWords && !of_word_.contains(address))
+    of_word_.erase(std::min_element(of_word_.begin(), of_word_.end(), [](const auto& a, const auto& b) {
+      return a.second.back().time_ns < b.second.back().time_ns;
+    }));
   std::deque<Wake>& wakes = of_word_[address];
   if (wakes.size() == kMostOfWord) wakes.pop_front();
   // The rings of threads are read one after the other.
@@ -84,6 +87,7 @@ void Wakes::settle(std::uint64_t until_ns, const std::function<void(const EndedW
                                   [&](const EndedWait& wait) { return wait.end_ns > until_ns; });
   std::for_each(ended_.begin(), later, take);
   ended_.erase(ended_.begin(), later);
+  std::erase_if(of_word_, [&](const auto& word) { return word.second.back().time_ns + kKeptNs < until_ns; });
 }
 
 RawMutexKey Wakes::of_object(RawMutexKey key) const {

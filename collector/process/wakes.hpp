@@ -35,7 +35,7 @@ class PlacesOfThread {
   // The time between the two by path, the longest first; at most kMostParts, which have all of it.
   [[nodiscard]] std::vector<Part> parts(std::uint64_t begin_ns, std::uint64_t end_ns) const;
 
-  static constexpr std::size_t kMostPlaces = 256, kMostParts = 32;
+  static constexpr std::size_t kMostPlaces = 128, kMostParts = 32;
 
  private:
   struct Place {
@@ -70,7 +70,8 @@ class Wakes {
   void ended(const EndedWait& wait);
   // The first one after the wait was seen that has ended no other one; null: not known.
   [[nodiscard]] const Wake* find(const EndedWait& wait);
-  // Passes on the waits that had ended by then, in the order of their ends.
+  // Passes on the waits that had ended by then, in the order of their ends, and forgets what ended waits long
+  // before.
   void settle(std::uint64_t until_ns, const std::function<void(const EndedWait&)>& take);
   [[nodiscard]] const std::vector<EndedWait>& unsettled() const noexcept { return ended_; }
   // The key with the address of the object that the word is in, if somebody has woken threads there. A
@@ -80,6 +81,7 @@ class Wakes {
  private:
   static constexpr std::size_t kMostWords = 128, kMostOfWord = 16, kMostOffsets = 4096;
   static constexpr std::uint32_t kMostOffset = 64;
+  static constexpr std::uint64_t kKeptNs = 10'000'000'000;
 
   std::map<std::uint64_t, std::deque<Wake>> of_word_;
   std::map<std::uint64_t, std::uint32_t> offsets_;  // of words in their objects

@@ -872,9 +872,18 @@ struct MutexRow {
 };
 
 // What a thread waits for until another one lets it go on. docs/metrics.md, "Mutexes".
-enum class LockKind : std::uint8_t { kMutex, kRwLock, kCondition, kSemaphore, kBarrier, kPython, kFutex };
-inline constexpr std::array<const char*, 7> kLockKindNames = {
-    "mutex", "rwlock", "condition", "semaphore", "barrier", "python_lock", "futex"};
+enum class LockKind : std::uint8_t {
+  kMutex,
+  kRwLock,
+  kCondition,
+  kSemaphore,
+  kBarrier,
+  kPython,
+  kFutex,
+  kSeveral
+};
+inline constexpr std::array<const char*, 8> kLockKindNames = {
+    "mutex", "rwlock", "condition", "semaphore", "barrier", "python_lock", "futex", "several"};
 
 // A mutex or another lock, or those of all ranks that are one variable. docs/metrics.md, "Mutexes".
 struct LockRow {

@@ -66,7 +66,7 @@ std::optional<LockKind> named_kind(const CallPaths& paths, std::uint32_t path) {
 
 // Nothing: a wait inside of a library, of which neither the kind of lock nor who ended it is known.
 std::optional<LockKind> kind_of(const CallPaths& paths, const shard::MutexWait& wait) {
-  if (wait.path == 0) return LockKind::kMutex;
+  if (wait.path == 0) return LockKind::kSeveral;  // those for which there was no room
   const std::optional<LockKind> kind = named_kind(paths, wait.path);
   if (!kind && wait.holder_path != 0) return LockKind::kMutex;
   return kind == LockKind::kFutex && wait.holder_path == 0 ? std::nullopt : kind;

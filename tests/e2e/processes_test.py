@@ -138,11 +138,12 @@ else:
 WRITTEN_MIB = 10 * 8
 
 # One child of each other kind. The shells execute nothing else, so they spend the time themselves.
+# So long that what the kernel does after a child's last instruction, some milliseconds on a slow machine, is far below 1 %.
 CHILDREN = """
 import os, resource, subprocess, sys, time
 
-WORK = "import time; end = time.process_time() + 0.3\\nwhile time.process_time() < end: pass"
-LOOP = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done"
+WORK = "import time; end = time.process_time() + 1\\nwhile time.process_time() < end: pass"
+LOOP = "i=0; while [ $i -lt 600000 ]; do i=$((i+1)); done"
 
 def run():
     subprocess.run([sys.executable, "-c", WORK + "\\nraise SystemExit(3)", "--password=secret"])  # SUBPROCESS

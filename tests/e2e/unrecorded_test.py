@@ -230,7 +230,7 @@ class Unrecorded(recording.RecordingTest):
     def test_cpu_time_of_a_static_program_started_past_libc(self):
         """The process that waited for it has its time, but nothing recorded explains it."""
         # So long that starting the program and recording it hardly count.
-        starter, hidden = self.compiled("starter", STARTER), self.compiled("hidden", BUSY.replace("30000000", "150000000"), "-static")
+        starter, hidden = self.compiled("starter", STARTER), self.compiled("hidden", BUSY.replace("30000000", "500000000"), "-static")
         report, counted = self.same_and_counted("run", starter, "start", hidden)
         self.assertEqual(counted, {})
         self.assertEqual(len(report["processes"]), 1)
