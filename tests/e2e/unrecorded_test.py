@@ -230,7 +230,7 @@ class Unrecorded(recording.RecordingTest):
     def test_cpu_time_of_a_static_program_started_past_libc(self):
         """The process that waited for it has its time, but nothing recorded explains it."""
         # So long that starting the program and recording it hardly count.
-        starter, hidden = self.compiled("starter", STARTER), self.compiled("hidden", BUSY.replace("30000000", "500000000"), "-static")
+        starter, hidden = self.compiled("starter", STARTER), self.compiled("hidden", BUSY.replace("30000000", "150000000"), "-static")
         report, counted = self.same_and_counted("run", starter, "start", hidden)
         self.assertEqual(counted, {})
         self.assertEqual(len(report["processes"]), 1)
@@ -347,7 +347,7 @@ subprocess.run(["/bin/true"])
     def test_small_address_spaces(self):
         """A process takes a smaller segment, or says that there is no room. It is the same program in any case."""
         # So long that starting the program and recording it hardly count.
-        busy = self.compiled("busy", BUSY.replace("30000000", "150000000"), "-g")
+        busy = self.compiled("busy", BUSY.replace("30000000", "600000000"), "-g")
         for limit_kb in (2000000, 400000, 150000, 70000, 30000):
             run = f"run-{limit_kb}"
             command = ["sh", "-c", f'ulimit -v {limit_kb} && exec "$0"', busy]
