@@ -145,6 +145,6 @@ function(clusterprof_test_sanitized name test)
   target_link_libraries(${name}_asan PRIVATE ${libraries})
   clusterprof_sanitize(${name}_asan)
   add_test(NAME sanitizers.${test} COMMAND ${name}_asan --gtest_brief=1 "--gtest_filter=*${ARGN}")
-  set_tests_properties(sanitizers.${test} PROPERTIES LABELS unit TIMEOUT 300 COST 100
+  set_tests_properties(sanitizers.${test} PROPERTIES LABELS unit TIMEOUT ${test_limit_s} COST 100
     ENVIRONMENT "ASAN_OPTIONS=quarantine_size_mb=16:malloc_context_size=4")  # for speed: HDF5 allocates a lot
 endfunction()

@@ -133,6 +133,16 @@ class Locks(recording.RecordingTest):
         done = self.record([program])
         self.assertEqual((done.returncode, done.stdout.strip()), (0, b"4"), done.stderr)
 
+    def test_first_wake_while_a_library_is_loaded(self):
+        self.need("gcc")
+        source = os.path.join(truth.PROGRAMS, "starts_a_thread.c")
+        library, program = (os.path.join(self.directory, name) for name in ("libstarts.so", "loads"))
+        subprocess.run(["gcc", "-O1", "-pthread", "-DLIBRARY", "-shared", "-fPIC", source, "-o", library], check=True)
+        subprocess.run(["gcc", "-O1", "-pthread", source, "-o", program, "-ldl"], check=True)
+        for more in ([], ["--standby"]):
+            done = self.record([program, library], options=["-q", *more], run=f"run-{len(more)}")
+            self.assertEqual((done.returncode, done.stdout), (0, b"loaded\n"), done.stderr)
+
 
 if __name__ == "__main__":
     recording.main()
