@@ -144,14 +144,17 @@ TEST_F(Mutexes, OtherLocksAreToldApart) {
   EXPECT_EQ(rows[rows.size() - 2]["holders"][0]["line"], 40);
 }
 
-TEST_F(Mutexes, WhatFoundNoRoomHasNoPlace) {
+TEST_F(Mutexes, WhatFoundNoRoomIsOfAnyKindAndHasNoPlace) {
   wait(0, 0, 0, 1000);
   const Analysis a = analyse(b_.data);
-  ASSERT_EQ(a.mutexes.size(), 1u);
-  EXPECT_TRUE(a.mutexes[0].place.function.empty());
-  const nlohmann::json row = nlohmann::json::parse(render_json(a))["mutexes"][0];
-  EXPECT_TRUE(row["line"].is_null());
+  EXPECT_TRUE(a.mutexes.empty());
+  ASSERT_EQ(a.locks.size(), 1u);
+  EXPECT_NEAR(a.locks[0].wait_s, 1, 1e-9);
+  const nlohmann::json row = nlohmann::json::parse(render_json(a))["locks"][0];
+  EXPECT_EQ(row["kind"], "several");
+  EXPECT_TRUE(row["address"].is_null());
   EXPECT_TRUE(row["mutexes"].is_null());
+  EXPECT_TRUE(row["lines"].empty());
   EXPECT_TRUE(row["holders"].empty());
 }
 
