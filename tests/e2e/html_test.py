@@ -160,7 +160,7 @@ class Page(recording.RecordingTest):
         with open(self.path("expected.json"), "w") as file:
             json.dump(expected, file)
         done = subprocess.run(["node", os.path.join(HERE, "check_page.mjs"), self.path("expected.json")], text=True,
-                              capture_output=True, timeout=300)
+                              capture_output=True, timeout=900)
         print(done.stdout, flush=True)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 

@@ -111,6 +111,12 @@ static int neighbours(MPI_Comm comm, int out) {
     REAL(PMPI_Cartdim_get)(comm, &ins);
     return 2 * ins;
   }
+  if (kind == MPI_GRAPH) {
+    int rank = 0;
+    REAL(PMPI_Comm_rank)(comm, &rank);
+    REAL(PMPI_Graph_neighbors_count)(comm, rank, &ins);
+    return ins;
+  }
   REAL(PMPI_Dist_graph_neighbors_count)(comm, &ins, &outs, &weighted);
   return out ? outs : ins;
 }
