@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <iterator>
 #include <string>
@@ -150,7 +151,16 @@ class FailureChoice {
         const FailureKind kind = kind_of(rank);
         if (kind != FailureKind::kExit || !was_past_limit(rank)) offer(rank, kind, rank.end_s);
       } else if (was_out_of_memory(rank)) {
-        offer(rank, FailureKind::kOutOfMemory, rank.end_s);
+        // The kernel takes the process that holds most, and a launcher then ends the others in the same way,
+        // at once.
+        constexpr double kAtOnceS = 1;
+        const bool at_once = first && first->second == FailureKind::kOutOfMemory &&
+                             std::abs(first_s - rank.end_s) < kAtOnceS && rank.max_rss_bytes &&
+                             first->first->max_rss_bytes;
+        if (!at_once)
+          offer(rank, FailureKind::kOutOfMemory, rank.end_s);
+        else if (*rank.max_rss_bytes > *first->first->max_rss_bytes)
+          first->first = &rank;
       }
     }
     return first;
