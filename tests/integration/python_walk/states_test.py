@@ -195,7 +195,9 @@ def check_gil(python, options, folder, asleep):
             samples = run.of(function)
             if len(samples) < 0.2 * options.seconds * options.rate:
                 outside.append("%s: only %d samples" % (function, len(samples)))
-            if share(samples, WAITING_FOR_GIL) > 0.005:
+            # A thread that wakes may find the GIL taken by one that has no processor for a moment. One whose sleep
+            # were taken for that would show nothing else.
+            if share(samples, WAITING_FOR_GIL) > 0.03:
                 outside.append("%s: %.2f %% of samples wait for the GIL" %
                                (function, 100 * share(samples, WAITING_FOR_GIL)))
         return [], [], outside
