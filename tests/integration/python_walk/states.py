@@ -172,9 +172,14 @@ def wait_for_locks():
 
     threads = [threading.Thread(target=target) for target in
                (lock_waiter, condition_waiter, event_waiter, queue_waiter, select_waiter, read_waiter)]
+    def all_asleep():
+        time.sleep(SECONDS)
+
+    # Before they wait and when they wake, they do wait for the GIL: states_test.py looks at all_asleep() alone.
     for thread in threads:
         thread.start()
-    time.sleep(SECONDS)
+    time.sleep(0.2)
+    all_asleep()
 
     def notify():
         with condition:

@@ -191,13 +191,13 @@ def check_gil(python, options, folder, asleep):
         run = asleep.result() if asleep else Part(python, "wait_for_locks", options, folder)
         asleep = None
         outside = []
+        main = [i for i, sample in enumerate(run.samples) if "all_asleep" in sample[2]]
+        run.samples = run.samples[main[0]:main[-1]] if main else []
         for function in ("lock_waiter", "condition_waiter", "event_waiter", "queue_waiter", "select_waiter", "read_waiter"):
             samples = run.of(function)
             if len(samples) < 0.2 * options.seconds * options.rate:
                 outside.append("%s: only %d samples" % (function, len(samples)))
-            # A thread that wakes may find the GIL taken by one that has no processor for a moment. One whose sleep
-            # were taken for that would show nothing else.
-            if share(samples, WAITING_FOR_GIL) > 0.03:
+            if share(samples, WAITING_FOR_GIL) > 0.005:
                 outside.append("%s: %.2f %% of samples wait for the GIL" %
                                (function, 100 * share(samples, WAITING_FOR_GIL)))
         return [], [], outside
