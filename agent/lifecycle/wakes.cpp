@@ -24,7 +24,7 @@ namespace {
 
 std::atomic<int (*)(pthread_cond_t*)> g_cond_signal, g_cond_broadcast;
 std::atomic<int (*)(cnd_t*)> g_cnd_signal, g_cnd_broadcast;
-std::atomic<int (*)(sem_t*)> g_sem_post;
+Real<int(sem_t*)> g_sem_post{"sem_post", {}};
 std::atomic<int (*)(pthread_rwlock_t*)> g_rwlock_unlock;
 std::atomic<int (*)(pthread_barrier_t*)> g_barrier_wait;
 
@@ -56,6 +56,12 @@ enum class Wakes { kOne, kAll };
   if (__builtin_expect(is_awaited(object, bytes), false)) note_wake(object, object, bytes, wakes);
 }
 
+// For a function that returns its error.
+template <typename Function, typename Object>
+[[gnu::always_inline]] inline int pass_on(Function function, Object* object, int without_function) noexcept {
+  return function != nullptr ? function(object) : without_function;
+}
+
 // Before 2.36, dlsym of glibc may return the function for the conditions of 2.2.5, which are others.
 template <typename Function>
 Function of_condition(std::atomic<Function>& cached, const char* name) noexcept {
@@ -84,7 +90,7 @@ void watch_wakes() noexcept {
   of_condition(g_cond_broadcast, "pthread_cond_broadcast");
   real_function(g_cnd_signal, "cnd_signal");
   real_function(g_cnd_broadcast, "cnd_broadcast");
-  real_function(g_sem_post, "sem_post");
+  g_sem_post.find();
   real_function(g_rwlock_unlock, "pthread_rwlock_unlock");
   real_function(g_barrier_wait, "pthread_barrier_wait");
 }
@@ -100,38 +106,31 @@ extern "C" {
 [[gnu::visibility("default")]] int pthread_cond_signal(pthread_cond_t* condition) noexcept {
   using namespace clusterprof::agent;
   before_wake(condition, sizeof *condition, Wakes::kOne);
-  auto* const signal = of_condition(g_cond_signal, "pthread_cond_signal");
-  return signal != nullptr ? signal(condition) : ENOSYS;
+  return pass_on(of_condition(g_cond_signal, "pthread_cond_signal"), condition, ENOSYS);
 }
 
 [[gnu::visibility("default")]] int pthread_cond_broadcast(pthread_cond_t* condition) noexcept {
   using namespace clusterprof::agent;
   before_wake(condition, sizeof *condition, Wakes::kAll);
-  auto* const broadcast = of_condition(g_cond_broadcast, "pthread_cond_broadcast");
-  return broadcast != nullptr ? broadcast(condition) : ENOSYS;
+  return pass_on(of_condition(g_cond_broadcast, "pthread_cond_broadcast"), condition, ENOSYS);
 }
 
 [[gnu::visibility("default")]] int cnd_signal(cnd_t* condition) {
   using namespace clusterprof::agent;
   before_wake(condition, sizeof *condition, Wakes::kOne);
-  auto* const signal = real_function(g_cnd_signal, "cnd_signal");
-  return signal != nullptr ? signal(condition) : thrd_error;
+  return pass_on(real_function(g_cnd_signal, "cnd_signal"), condition, thrd_error);
 }
 
 [[gnu::visibility("default")]] int cnd_broadcast(cnd_t* condition) {
   using namespace clusterprof::agent;
   before_wake(condition, sizeof *condition, Wakes::kAll);
-  auto* const broadcast = real_function(g_cnd_broadcast, "cnd_broadcast");
-  return broadcast != nullptr ? broadcast(condition) : thrd_error;
+  return pass_on(real_function(g_cnd_broadcast, "cnd_broadcast"), condition, thrd_error);
 }
 
 [[gnu::visibility("default")]] int sem_post(sem_t* semaphore) noexcept {
   using namespace clusterprof::agent;
   before_wake(semaphore, sizeof(std::uint64_t), Wakes::kOne);
-  auto* const post = real_function(g_sem_post, "sem_post");
-  if (post != nullptr) return post(semaphore);
-  errno = ENOSYS;
-  return -1;
+  return g_sem_post(semaphore);
 }
 
 [[gnu::visibility("default")]] int pthread_rwlock_unlock(pthread_rwlock_t* lock) noexcept {
@@ -142,16 +141,13 @@ extern "C" {
     if (__builtin_expect(is_awaited(writers, sizeof(int)), false))
       note_wake(lock, writers, sizeof(int), Wakes::kOne);
   }
-  auto* const unlock = real_function(g_rwlock_unlock, "pthread_rwlock_unlock");
-  return unlock != nullptr ? unlock(lock) : ENOSYS;
+  return pass_on(real_function(g_rwlock_unlock, "pthread_rwlock_unlock"), lock, ENOSYS);
 }
 
 // glibc gives this value to the last one that came, which has let the others go.
 [[gnu::visibility("default")]] int pthread_barrier_wait(pthread_barrier_t* barrier) noexcept {
   using namespace clusterprof::agent;
-  auto* const wait = real_function(g_barrier_wait, "pthread_barrier_wait");
-  if (wait == nullptr) return ENOSYS;
-  const int result = wait(barrier);
+  const int result = pass_on(real_function(g_barrier_wait, "pthread_barrier_wait"), barrier, ENOSYS);
   if (result == PTHREAD_BARRIER_SERIAL_THREAD) before_wake(barrier, sizeof *barrier, Wakes::kAll);
   return result;
 }

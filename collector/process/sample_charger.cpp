@@ -76,20 +76,20 @@ void SampleCharger::take(RecordedThread& thread, std::uint32_t slot, const wire:
   // First the events that the thread wrote before this sample.
   events_.take(thread.events, slot, time_ns, latest_ns);
   take_window_edges(thread, segment_.thread_slot(slot), time_ns);
+  const bool is_paused = (sample.record.flags & wire::kPaused) != 0;
   if (thread.is_off && sample.record.trigger != wire::Trigger::kThreadEnd) {
     // The handler was at work when the window was closed.
-    if ((sample.record.flags & wire::kPaused) == 0) thread.words.update(sample);
+    if (!is_paused) thread.words.update(sample);
     return;
   }
   if (sample.record.trigger == wire::Trigger::kThreadEnd) {
     take_end(thread, sample, time_ns);
   } else if (thread.state == RecordedThread::State::kActive) {
-    if ((sample.record.flags & wire::kPaused) != 0)
+    if (is_paused)
       take_pause(thread, sample, time_ns);
     else
       take_stack(thread, slot, sample, time_ns);
   }
-  const bool is_paused = (sample.record.flags & wire::kPaused) != 0;
   if (thread.runs_python && (is_paused || thread.state != RecordedThread::State::kActive))
     callers_.sample(slot, time_ns, false, 0);
 }

@@ -143,8 +143,8 @@ struct Limits {
   double relayed_io_s = 0;
   std::array<double, kLimits> workers_s{};
   // Of the rest of idle and io, and of what was relayed: while it waited in calls that take data which
-  // threads or processes make. It is a class of the verdict where these are slow (FindingKind::kInputBound),
-  // and 0 elsewhere.
+  // threads or processes make. It is a class of the verdict where these are slow (FindingKind::kInputBound):
+  // find_bottlenecks() sets it to 0 for other ranks, and adds it up for the run.
   std::array<double, kOffCpuKinds> input_idle_s{};
   double input_io_s = 0, input_relayed_s = 0;
   std::uint32_t input_path = 0;                    // of a rank: ShardData's path with most of it; 0 none

@@ -29,7 +29,7 @@ constexpr std::pair<Limit, const char*> kPlainClasses[] = {
 // Waiting for data that threads or processes of the rank's own make too slowly.
 constexpr const char* kInputClass = "input";
 
-// Of the class without it.
+// What is of the class input and would be of this one if there were no class input.
 double of_input_s(const Limits& limits, Limit limit) {
   double time_s = limits.workers_s[index(limit)] - verdict_workers_s(limits, limit);
   if (limit == Limit::kIo) time_s += limits.input_io_s;
@@ -46,7 +46,7 @@ const Finding* slow_input(const Analysis& analysis) {
 }
 
 bool is_below(const CallPaths& paths, std::uint32_t path, const SourceLocation& place) {
-  if (place.function.empty()) return path != 0;  // there is no such place
+  if (place.function.empty()) return path != 0;  // the finding names none
   for (; path != 0; path = paths.parent(path)) {
     const SourceLocation at = place_of(paths, path);
     if (at.file == place.file && at.function == place.function && at.line == place.line) return true;
@@ -54,7 +54,8 @@ bool is_below(const CallPaths& paths, std::uint32_t path, const SourceLocation& 
   return false;
 }
 
-// Of ranks that wait for something else, it is time without work like other.
+// Leaves the class input to ranks that wait where the finding says, and adds these up for the run. Where
+// other ranks wait, it is idle time or I/O as elsewhere.
 void keep_slow_input(const CallPaths& paths, Analysis& analysis) {
   const auto forget = [](Limits& limits) {
     limits.input_idle_s = {};
@@ -62,7 +63,6 @@ void keep_slow_input(const CallPaths& paths, Analysis& analysis) {
   };
   const Finding* const slow = slow_input(analysis);
   Limits& sum = analysis.limits;
-  forget(sum);
   for (RankInfo& rank : analysis.ranks) {
     Limits& limits = rank.limits;
     if (slow == nullptr || !is_below(paths, limits.input_path, slow->place)) {

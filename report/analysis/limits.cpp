@@ -404,9 +404,6 @@ void LimitTime::finish(const RankOrder& ranks, Analysis& analysis) {
     for (std::size_t k = 0; k < kOffCpuKinds; ++k) sum.idle_s[k] += limits.idle_s[k];
     for (std::size_t k = 0; k < kOffCpuKinds; ++k) sum.relayed_idle_s[k] += limits.relayed_idle_s[k];
     sum.relayed_io_s += limits.relayed_io_s;
-    for (std::size_t k = 0; k < kOffCpuKinds; ++k) sum.input_idle_s[k] += limits.input_idle_s[k];
-    sum.input_io_s += limits.input_io_s;
-    sum.input_relayed_s += limits.input_relayed_s;
     sum.kernel_s += limits.kernel_s;
     sum.page_fault_s += limits.page_fault_s;
     sum.mapping_s += limits.mapping_s;

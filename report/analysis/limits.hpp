@@ -33,7 +33,7 @@ std::uint8_t cause_of(const CallPaths& paths, std::uint32_t path, shard::Categor
 void add_time(Limits& to, std::uint8_t cause, double time_s);
 
 // What counts for the verdict: the time in which a main thread waited for processes that worked is theirs.
-// What is of the class input is not in these.
+// Without what is of the class input.
 double verdict_s(const Limits& limits, Limit limit);
 // Of it, by processes that were waited for.
 double verdict_workers_s(const Limits& limits, Limit limit);

@@ -204,7 +204,7 @@ static volatile int *past_the_end() {
   return (volatile int *)mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
 }
 static void fail_here(const char *how) {
-  // Of these, the line is that of a sample.
+  // Nothing is sampled at these two signals: the line is that of the last sample before.
   work(strcmp(how, "xcpu") == 0 || strcmp(how, "kill") == 0 ? 0.5 : 0.05);
   if (strcmp(how, "exit") == 0) exit(5);  // line of exit
   if (strcmp(how, "segv") == 0) *nowhere = 1;  // line of segv
