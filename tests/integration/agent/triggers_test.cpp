@@ -309,7 +309,7 @@ TEST_P(ManyThreads, AreSignalledOncePerBlockAndLoseNoTime) {
     ++waiting;
     EXPECT_LE(signalled, 16u);  // of a thousand and more periods; its start may block too
     signals += signalled;
-    EXPECT_LE(ran, 4u);
+    EXPECT_LE(static_cast<double>(ran), 4 + cpu_ms * GetParam() / 1000);  // for its start, end and signals
     EXPECT_GE(static_cast<double>(thread.samples.back().record.time_ns) * 1e-6, released_ms - 0.001);
     // Its time is charged to the one stack, from when that was seen.
     for (const Sample& sample : thread.samples) {
@@ -319,8 +319,9 @@ TEST_P(ManyThreads, AreSignalledOncePerBlockAndLoseNoTime) {
     }
   }
   EXPECT_EQ(waiting, kBlocked);
-  // Once per block. Now and then, going back to sleep takes a thread so long that it seems to have moved.
-  EXPECT_LE(signals, kBlocked + kBlocked / 4);
+  // Once per block. Going back to sleep may take a thread so long that it seems to have moved: now and then,
+  // and on a machine that is ten times slower for half of them.
+  EXPECT_LE(signals, 2 * kBlocked);
   EXPECT_EQ(running, 2u);
   EXPECT_GE(early, kBlocked * 9 / 10);
 }
