@@ -1,13 +1,16 @@
 """--torch-ops: PyTorch's operators and record_function are regions, counted exactly, and a backward operator has the line that called
-its forward one. Fake: with a library that has libtorch's functions and objects, for machines without torch. Torch: with torch itself."""
+its forward one. Fake: with a library that has libtorch's functions and objects, for machines without torch. Torch: with torch of
+/usr/bin/python3, or of the command in TORCH_PYTHON."""
 
 import collections
-import importlib.util
 import json
 import os
+import shlex
+import subprocess
 
 import recording
 
+PYTHON = shlex.split(os.environ.get("TORCH_PYTHON", recording.PYTHON))
 PROGRAMS = os.path.join(recording.BUILD, "programs", "torch_ops")
 OPERATORS = os.path.join(recording.SOURCE, "tests", "programs", "torch_operators.py")
 TRAINING = os.path.join(recording.SOURCE, "tests", "programs", "torch_training.py")
@@ -125,11 +128,12 @@ for release_ in ("1_13", "1_13_old_abi", "2", "2_old_abi"):
 class Torch(recording.RecordingTest):
     def setUp(self):
         super().setUp()
-        if importlib.util.find_spec("torch") is None:
-            self.skipTest("/usr/bin/python3 has no torch (Debian's python3-torch)")
+        search = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
+        if subprocess.run([*PYTHON, "-c", search], check=False).returncode != 0:
+            self.skipTest(f"{shlex.join(PYTHON)} has no torch (Debian's python3-torch)")
 
     def test_operators_of_a_training_loop(self):
-        bare, recorded = self.bare_and_recorded([recording.PYTHON, "-B", TRAINING], options=["-q", "--torch-ops"])
+        bare, recorded = self.bare_and_recorded([*PYTHON, "-B", TRAINING], options=["-q", "--torch-ops"])
         self.assertEqual((bare.returncode, recorded.returncode), (0, 0), recorded.stderr)
         own = json.loads(recorded.stdout)
         self.assertEqual(json.loads(bare.stdout)["result"], own["result"])
@@ -157,7 +161,7 @@ class Torch(recording.RecordingTest):
         self.assertEqual([note["code"] for note in report["run"]["note_records"] if note["code"].startswith("torch_ops")], [])
 
     def test_what_an_operator_costs(self):
-        bare, recorded = self.bare_and_recorded([recording.PYTHON, "-B", TRAINING, "cost"], options=["-q", "--torch-ops"])
+        bare, recorded = self.bare_and_recorded([*PYTHON, "-B", TRAINING, "cost"], options=["-q", "--torch-ops"])
         self.assertEqual((bare.returncode, recorded.returncode), (0, 0), recorded.stderr)
         without, own = json.loads(bare.stdout), json.loads(recorded.stdout)
         print(f"an operator: {without['operator_ns']:.0f} ns, recorded {own['operator_ns']:.0f} ns; "
