@@ -73,9 +73,9 @@ std::uint32_t find_entry(Entry* table, std::uint32_t count, std::uint64_t key, D
   return wire::kNoOmpSite;
 }
 
-OmpState::Place& place_of(OmpState& state, std::uint64_t what) noexcept {
-  static_assert(OmpState::kPlaces == 1u << 6);
-  return state.places[(what ^ what >> 6 ^ what >> 12) % OmpState::kPlaces];
+OmpState::Place& place_of(OmpState& state, std::uint64_t what, std::uint64_t whose) noexcept {
+  static_assert(OmpState::kPlaces == 1u << 12);
+  return state.places[(what ^ whose * 0xff51'afd7'ed55'8ccdull) * 0x9e37'79b9'7f4a'7c15ull >> (64 - 12)];
 }
 
 constexpr std::uint64_t row_key(std::uint64_t site_key, std::uint32_t number) noexcept {
@@ -89,16 +89,16 @@ template <typename Describe>
                                            Describe describe) noexcept {
   const std::uint64_t key = row_key(site_key, number);
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
-  if (segment == nullptr) return {what, whose, wire::kNoOmpSite, wire::kNoOmpSite};
+  if (segment == nullptr) return {what, whose, wire::kNoOmpSite, wire::kNoOmpSite, state.user};
   OmpState::Place found = {what, whose, find_entry(sites_of(segment), segment->omp_sites, site_key, describe),
-                           wire::kNoOmpSite};
+                           wire::kNoOmpSite, state.user};
   if (found.site != wire::kNoOmpSite)
     found.row = find_entry(rows_of(segment), segment->omp_rows, key, [&](wire::OmpRow& row) {
       row.site = found.site;
       row.number = number;
     });
   if (found.row == wire::kNoOmpSite) count_drop(segment, wire::DropReason::kOpenMpTableFull);
-  place_of(state, what) = found;  // also that there is no room: nothing is ever removed
+  place_of(state, what, whose) = found;  // also that there is no room: nothing is ever removed
   return found;
 }
 
@@ -120,8 +120,9 @@ std::uint64_t whose_construct(const OmpEntry& entry) noexcept {
 std::uint32_t remembered_row(OmpState& state, const OmpEntry& entry, wire::OmpConstruct construct,
                              std::uint64_t code) noexcept {
   const std::uint64_t what = what_of(construct, code);
-  const OmpState::Place& known = place_of(state, what);
-  return known.is(what, whose_construct(entry)) ? known.row : wire::kNoOmpSite;
+  const std::uint64_t whose = whose_construct(entry);
+  const OmpState::Place& known = place_of(state, what, whose);
+  return state.is(known, what, whose) ? known.row : wire::kNoOmpSite;
 }
 
 bool counts_in_epoch(const OmpEntry& entry) noexcept {
@@ -133,7 +134,7 @@ wire::OmpRow* row_of(OmpState& state, const OmpEntry& entry, wire::OmpConstruct 
                      std::uint64_t code) noexcept {
   if (!counts_in_epoch(entry)) return nullptr;
   const std::uint64_t what = what_of(construct, code), whose = whose_construct(entry);
-  if (const OmpState::Place& known = place_of(state, what); known.is(what, whose)) [[likely]]
+  if (const OmpState::Place& known = place_of(state, what, whose); state.is(known, what, whose)) [[likely]]
     return row_at(known.row);
   const std::uint64_t site_key = mix(what ^ (std::uint64_t{entry.site} + 1) * 0x9fb2'1c65'1e98'df25ull);
   const auto describe = [&](wire::OmpSite& site) {
@@ -149,8 +150,8 @@ wire::OmpRow* row_of(OmpState& state, const OmpEntry& entry, wire::OmpConstruct 
 OmpState::Place row_of_region(OmpState& state, const OmpTeam& team, std::uint32_t size,
                               std::uint32_t number) noexcept {
   const std::uint64_t whose = std::uint64_t{size} << 32 | number;
-  if (const OmpState::Place& known = place_of(state, team.identity); known.is(team.identity, whose))
-      [[likely]]
+  if (const OmpState::Place& known = place_of(state, team.identity, whose);
+      state.is(known, team.identity, whose)) [[likely]]
     return known;
   const std::uint64_t site_key = mix(team.identity ^ std::uint64_t{size} * 0x9e37'79b9'7f4a'7c15ull);
   return find_row(state, team.identity, whose, site_key, number, [&](wire::OmpSite& site) {
@@ -275,6 +276,7 @@ void count_instance(wire::SegmentHeader* segment, const OmpTeam& team, std::uint
 void reset_openmp(OmpState& state) noexcept {
   state.depth = 0;
   memset(reinterpret_cast<std::uint8_t*>(&state), 0, offsetof(OmpState, teams));
+  ++state.user;
 }
 
 void reset_openmp_after_fork() noexcept { store_if_other(g_deciding, 0u); }

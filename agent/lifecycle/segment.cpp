@@ -47,7 +47,7 @@ constexpr std::uint32_t kCommunicators = 4096;
 constexpr std::uint32_t kMaxEventRings = 64;
 constexpr std::uint32_t kRegions = 2048;
 constexpr std::uint32_t kIoFiles = 8192, kIoSites = 16384;
-constexpr std::uint32_t kOmpSites = 8192, kOmpRows = 65536;
+constexpr std::uint32_t kOmpSites = 32768, kOmpRows = 131072;
 // The part of the address space that is left which a segment may take. The agent takes some MB more, and the
 // program is to have the rest.
 constexpr std::uint64_t kAddressSpacePart = 4;

@@ -54,7 +54,7 @@ struct ThreadMemory {
   std::uint64_t handler_scratch, call_scratch, path_memo, native_cache, regions, openmp, bytes;
 };
 
-ThreadMemory thread_memory() noexcept {
+ThreadMemory thread_memory(bool of_main_thread) noexcept {
   constexpr auto aligned = [](std::uint64_t bytes) { return (bytes + 63) / 64 * 64; };
   ThreadMemory memory = {};
   memory.handler_scratch = 0;
@@ -64,12 +64,14 @@ ThreadMemory thread_memory() noexcept {
   memory.native_cache = memory.openmp + aligned(sizeof(OmpState));
   memory.call_scratch = memory.native_cache + aligned(native_cache_bytes());
   memory.path_memo = memory.call_scratch + aligned(sizeof(Scratch));
-  memory.bytes = memory.path_memo + aligned(path_memo_bytes());
+  memory.bytes = memory.path_memo + aligned(path_memo_bytes(of_main_thread));
   return memory;
 }
 
 bool make_memory(ThreadRecord& record, ThreadContext& context) noexcept {
-  const ThreadMemory layout = thread_memory();
+  const bool of_main_thread =
+      record.memory == nullptr ? own_tid() == getpid() : record.memory_bytes == thread_memory(true).bytes;
+  const ThreadMemory layout = thread_memory(of_main_thread);
   if (record.memory == nullptr) {
     void* const memory = map_memory(layout.bytes);
     if (memory == nullptr) return false;
@@ -81,7 +83,7 @@ bool make_memory(ThreadRecord& record, ThreadContext& context) noexcept {
   context.handler_scratch->sent_words = 0;  // the slot's last thread, or the parent, had another ring
   context.native_cache = reinterpret_cast<NativeCache*>(base + layout.native_cache);
   context.call_scratch = reinterpret_cast<Scratch*>(base + layout.call_scratch);
-  context.path_memo = reinterpret_cast<PathMemo*>(base + layout.path_memo);
+  context.path_memo = make_path_memo(base + layout.path_memo, of_main_thread);
   context.regions = reinterpret_cast<RegionStack*>(base + layout.regions);
   context.regions->depth = context.regions->deeper = 0;
   context.openmp = reinterpret_cast<OmpState*>(base + layout.openmp);

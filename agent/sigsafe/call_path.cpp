@@ -79,9 +79,13 @@ namespace clusterprof::agent {
 
 namespace {
 
-constexpr std::uint32_t kSets = 256, kWays = 4;
-constexpr std::uint32_t kMemoArenaBytes = 256 * 1024;
-constexpr std::uint32_t kSites = 256;
+// The size of a thread's memory of paths. Main threads make most of a program's MPI calls, some of them on
+// thousands of paths, each from a place on the stack of its own (CP2K).
+struct MemoSize {
+  std::uint32_t latest_bits, head_bits, arena_bytes;
+};
+constexpr MemoSize kMainThread = {10, 12, 2 << 20}, kOtherThread = {8, 9, 256 << 10};
+constexpr std::uint32_t kWays = 4;
 // What a walk of a new path is taken to cost at most: in a longer one, others had the processor. 2 us are a
 // frame whose call frame information has to be interpreted.
 constexpr std::uint64_t kWalkAtMostNs = 100'000, kWordAtMostNs = 2'000;
@@ -97,32 +101,60 @@ struct Seen {
   clusterprof_call_path path;
   PythonChain chain;
   std::uint32_t slots, links, codes;
+  std::uint32_t next;  // place of another one with the same return addresses
   std::uint64_t surroundings;
 
+  [[nodiscard]] const ReturnSlot* return_slots() const noexcept {
+    return reinterpret_cast<const ReturnSlot*>(this + 1);
+  }
   ReturnSlot* return_slots() noexcept { return reinterpret_cast<ReturnSlot*>(this + 1); }
   FrameLink* frame_links() noexcept { return reinterpret_cast<FrameLink*>(return_slots() + slots); }
   LinkedCode* linked_codes() noexcept { return reinterpret_cast<LinkedCode*>(frame_links() + links + 1); }
 };
 
-// Where on the stack the return address of the wrapper lies that calls from (rip, rsp), and which path was
-// last seen there. Wrappers share the code that calls from `rip` but differ in the size of their frames, so
-// the place is known only for both together. A wrong guess costs no more than the choice of the set.
-struct Site {
-  std::uint64_t rip, rsp, return_slot;
-  std::uint64_t latest;  // as in PathMemo::entries
+// A path is searched by its return addresses, innermost first, but only by those that tell it from others: a
+// tree, whose nodes each name a place on the stack. From a node, the word there leads along an edge to
+// another node or to a path. All that the search finds is compared in full.
+struct Edge {
+  std::uint64_t key;   // of the node that it leaves, and of the word
+  std::uint64_t slot;  // the place on the stack that the node names to which it leads; 0: it leads to a path
+  std::uint32_t target;  // that node's number, or the path's place
+  std::uint32_t next;    // place of another edge with the same head
 };
+
+constexpr std::uint64_t kPlaceMask = 0xffff'ffff;
+constexpr std::uint32_t kForgottenShift = 32;
+constexpr std::uint32_t kRoot = 0;
 
 }  // namespace
 
+// Followed by a table of the paths that were last seen, a table of the heads of lists of edges, and the arena
+// of paths and edges. A place is where something is in the arena, plus one; 0: nowhere. What a table holds is
+// a place and above it what `forgotten` was then, so that forgetting has nothing to clear, which the child of
+// a fork would first have to copy. All of it is zero at the start.
 struct PathMemo {
   std::uint32_t epoch, generation;   // of the process when the paths were seen
-  std::uint32_t used;                // bytes of the arena
   volatile std::uint32_t forgotten;  // how often: forget_paths
-  std::uint8_t next_way[kSets];
-  std::uint32_t entries[kSets][kWays];  // place in the arena plus one
-  Site sites[kSites];
+  std::uint32_t latest_shift;        // from a hash of 64 bits to a number in the table
+  std::uint8_t* arena;
+  std::uint64_t* heads;
+  std::uint32_t head_shift, arena_bytes;
+  std::uint32_t used,
+      edges_begin;  // of the arena: paths from its start on, edges, which are small, up to its end
+  std::uint32_t nodes;
   std::uint64_t words[wire::kMaxFrameWords];
-  alignas(8) std::uint8_t arena[kMemoArenaBytes];
+
+  [[nodiscard]] std::uint64_t* latest() noexcept { return reinterpret_cast<std::uint64_t*>(this + 1); }
+  [[nodiscard]] std::uint32_t place(std::uint64_t in_table) const noexcept {
+    return in_table >> kForgottenShift == forgotten ? static_cast<std::uint32_t>(in_table & kPlaceMask) : 0;
+  }
+  [[nodiscard]] std::uint64_t in_table(std::uint32_t place) const noexcept {
+    return std::uint64_t{forgotten} << kForgottenShift | place;
+  }
+  template <typename T>
+  [[nodiscard]] T& at(std::uint32_t place) noexcept {
+    return *reinterpret_cast<T*>(arena + place - 1);
+  }
 };
 
 namespace {
@@ -264,29 +296,63 @@ std::uint64_t read_stack(std::uint64_t address) noexcept {
 // Odd constants for multiplicative hashing, from MurmurHash3 and its like.
 constexpr std::uint64_t kFactors[] = {0x9e37'79b9'7f4a'7c15ull, 0xff51'afd7'ed55'8ccdull,
                                       0xc4ce'b9fe'1a85'ec53ull, 0x9fb2'1c65'1e98'df25ull};
-static_assert(kSites == 1u << 8 && kSets == 1u << 8);
-constexpr std::uint32_t kIndexShift = 64 - 8;
 
-Site& site_of(PathMemo& memo, std::uint64_t rip, std::uint64_t rsp) noexcept {
-  return memo.sites[(rip * kFactors[0] + rsp * kFactors[1]) >> kIndexShift];
-}
-Site& site_of(PathMemo& memo, const Registers& registers) noexcept {
-  return site_of(memo, registers.rip, registers.rsp);
+// Which path was last seen at a call from (rip, rsp): wrappers share the code that calls from `rip`, but
+// differ in the size of their frames.
+std::uint64_t& latest_at(PathMemo& memo, std::uint64_t rip, std::uint64_t rsp) noexcept {
+  return memo.latest()[(rip * kFactors[0] + rsp * kFactors[1]) >> memo.latest_shift];
 }
 
-std::uint32_t set_of(const ThreadContext& context, const Registers& registers,
-                     const PythonChain& chain) noexcept {
+std::uint64_t edge_key(std::uint32_t node, std::uint64_t word) noexcept {
+  const std::uint64_t key = (node + 1) * kFactors[1] ^ word * kFactors[2];
+  return (key ^ key >> 32) * kFactors[0];
+}
+
+Edge* find_edge(PathMemo& memo, std::uint64_t key) noexcept {
+  std::uint32_t place = memo.place(memo.heads[key >> memo.head_shift]);
+  while (place != 0) {
+    auto& edge = memo.at<Edge>(place);
+    if (edge.key == key) return &edge;
+    place = edge.next;
+  }
+  return nullptr;
+}
+
+// False: no room.
+bool add_edge(PathMemo& memo, std::uint64_t key, std::uint32_t path) noexcept {
+  if (sizeof(Edge) > memo.edges_begin - memo.used) return false;
+  memo.edges_begin -= static_cast<std::uint32_t>(sizeof(Edge));
+  std::uint64_t& head = memo.heads[key >> memo.head_shift];
+  const std::uint32_t place = memo.edges_begin + 1;
+  memo.at<Edge>(place) = {key, 0, path, memo.place(head)};
+  head = memo.in_table(place);
+  return true;
+}
+
+std::uint64_t root_key(std::uint64_t around, const Registers& registers, const PythonChain& chain) noexcept {
+  const std::uint64_t word = registers.rip * kFactors[0] + registers.rsp * kFactors[1] + around +
+                             (chain.top_instruction + chain.top * kFactors[0]) * kFactors[3];
+  return edge_key(kRoot, word);
+}
+
+// Where a search ends: on an edge to a path, or on none that has this key.
+struct SearchEnd {
+  std::uint64_t key;
+  Edge* edge;
+};
+
+// `guarded`: words anywhere may be read; else only those of the thread's stack that are in use.
+[[gnu::always_inline]] inline SearchEnd search(const ThreadContext& context, std::uint64_t key,
+                                               std::uint64_t rsp, bool guarded) noexcept {
   PathMemo& memo = *context.path_memo;
-  const Site& site = site_of(memo, registers);
-  // Another stack may have been where this one is now, and larger.
-  const bool on_stack = registers.rsp >= context.stack_low && site.return_slot >= registers.rsp &&
-                        site.return_slot + sizeof(std::uint64_t) <= context.stack_high;
-  std::uint64_t key = registers.rip * kFactors[0] + registers.rsp * kFactors[1] + surroundings(context);
-  if (on_stack && site.rip == registers.rip && site.rsp == registers.rsp)
-    key += read_stack(site.return_slot) * kFactors[2];
-  key += chain.top_instruction * kFactors[3];
-  key ^= key >> 32;
-  return static_cast<std::uint32_t>((key * kFactors[0]) >> kIndexShift);
+  SearchEnd end = {key, find_edge(memo, key)};
+  while (end.edge != nullptr && end.edge->slot != 0) {
+    const std::uint64_t slot = end.edge->slot;
+    if (!guarded && (slot < rsp || slot >= context.stack_high)) return {0, nullptr};
+    end.key = edge_key(end.edge->target, read_stack(slot));
+    end.edge = find_edge(memo, end.key);
+  }
+  return end;
 }
 
 // One branch for each eight slots, and one for the remaining ones.
@@ -348,21 +414,26 @@ bool find_chain(const wire::SegmentHeader* segment, PythonChain& chain) noexcept
   return !walks_python(segment) || find_python_chain(chain);
 }
 
-// Null: the path has not been seen.
+// Null: the path has not been seen, or is not remembered.
 [[gnu::always_inline]] inline const Seen* look_up(const ThreadContext& context, const Registers& registers,
-                                                  const PythonChain& chain) noexcept {
+                                                  const PythonChain& chain, bool guarded) noexcept {
   PathMemo& memo = *context.path_memo;
   const std::uint64_t around = surroundings(context);
-  const auto seen_at = [&memo](std::uint64_t place) {
-    return reinterpret_cast<Seen*>(memo.arena + place - 1);
-  };
-  Site& site = site_of(memo, registers);
-  if (site.latest != 0 && unchanged(*seen_at(site.latest), around, registers, chain))
-    return seen_at(site.latest);
-  for (const std::uint32_t place : memo.entries[set_of(context, registers, chain)]) {
-    if (place == 0 || !unchanged(*seen_at(place), around, registers, chain)) continue;
-    site.latest = place;
-    return seen_at(place);
+  std::uint64_t& latest = latest_at(memo, registers.rip, registers.rsp);
+  if (const std::uint32_t place = memo.place(latest);
+      guarded && place != 0) {  // else find_latest has tried it
+    auto& seen = memo.at<Seen>(place);
+    if (unchanged(seen, around, registers, chain)) return &seen;
+  }
+  const SearchEnd end = search(context, root_key(around, registers, chain), registers.rsp, guarded);
+  if (end.edge == nullptr) return nullptr;
+  for (std::uint32_t place = end.edge->target; place != 0;) {
+    auto& seen = memo.at<Seen>(place);
+    if (unchanged(seen, around, registers, chain)) {
+      latest = memo.in_table(place);
+      return &seen;
+    }
+    place = seen.next;
   }
   return nullptr;
 }
@@ -372,7 +443,7 @@ bool find_chain(const wire::SegmentHeader* segment, PythonChain& chain) noexcept
   if (!clusterprof_guard_enter(context.guard)) return;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   PythonChain chain;
-  if (find_chain(segment, chain)) out = look_up(context, registers, chain);
+  if (find_chain(segment, chain)) out = look_up(context, registers, chain, true);
   std::atomic_signal_fence(std::memory_order_seq_cst);
   guard_leave(context.guard);
 }
@@ -476,6 +547,50 @@ std::uint32_t fold_io(wire::SegmentHeader* segment, std::uint64_t* words, std::u
   return bytes;
 }
 
+// Makes the path at `place` one that a search finds. False: no room.
+bool add_to_tree(const ThreadContext& context, std::uint32_t place, const Registers& registers,
+                 bool guarded) noexcept {
+  PathMemo& memo = *context.path_memo;
+  auto& seen = memo.at<Seen>(place);
+  const SearchEnd end =
+      search(context, root_key(seen.surroundings, registers, seen.chain), seen.rsp, guarded);
+  if (end.key == 0) return true;
+  if (end.edge == nullptr) return add_edge(memo, end.key, place);
+  const auto& other = memo.at<Seen>(end.edge->target);
+  const ReturnSlot* const slots = other.return_slots();
+  if (other.rip == seen.rip && other.rsp == seen.rsp) {
+    for (std::uint32_t i = 0; i < other.slots && i < seen.slots; ++i) {
+      // The slots before are the same, so this is the same one of both.
+      if (slots[i].address != seen.return_slots()[i].address) break;
+      if (slots[i].value == seen.return_slots()[i].value) continue;
+      const std::uint32_t node = ++memo.nodes;
+      if (!add_edge(memo, edge_key(node, slots[i].value), end.edge->target) ||
+          !add_edge(memo, edge_key(node, seen.return_slots()[i].value), place))
+        return false;
+      // In this order, a handler of the program that gets in between finds nothing.
+      end.edge->slot = slots[i].address;
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      end.edge->target = node;
+      return true;
+    }
+    seen.next = end.edge->target;
+    std::uint32_t way = 1;
+    for (std::uint32_t at = place; at != 0; at = memo.at<Seen>(at).next)
+      if (way++ == kWays) memo.at<Seen>(at).next = 0;
+  }
+  end.edge->target = place;
+  return true;
+}
+
+[[gnu::noinline]] void add_to_tree_guarded(ThreadContext& context, std::uint32_t place,
+                                           const Registers& registers, bool& fits) noexcept {
+  if (!clusterprof_guard_enter(context.guard)) return;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  fits = add_to_tree(context, place, registers, true);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  guard_leave(context.guard);
+}
+
 // Remembers that the walk in context.call_scratch led to `path`.
 [[gnu::noinline]] void remember(ThreadContext& context, wire::SegmentHeader* segment,
                                 const Registers& registers, const clusterprof_call_path& path) noexcept {
@@ -489,34 +604,32 @@ std::uint32_t fold_io(wire::SegmentHeader* segment, std::uint64_t* words, std::u
     if (!guarded && !is_on_own_stack(context, slot)) return;  // nor without a guard, see look_up's caller
   }
 
-  Site& site = site_of(memo, registers);
-  site = {};
-  for (std::uint32_t i = 1; i <= native; ++i) {
-    if (is_own_code(scratch.native.frames[i].pc)) continue;
-    site = {registers.rip, registers.rsp, scratch.native.return_slot[i], 0};
-    break;
-  }
-
   const PythonStack& python = scratch.python;
   const auto fixed_bytes = static_cast<std::uint32_t>(sizeof(Seen) + native * sizeof(ReturnSlot));
   const auto most_bytes = static_cast<std::uint32_t>(
       fixed_bytes + (python.count + python.entries + kSparePythonLinks) * sizeof(FrameLink) +
       python.count * sizeof(LinkedCode));
-  if (most_bytes > kMemoArenaBytes - memo.used) {
+  if (most_bytes > memo.edges_begin - memo.used) {
     forget_paths(&memo);  // and start again
     return;
   }
-  auto* seen = reinterpret_cast<Seen*>(memo.arena + memo.used);
-  *seen = {registers.rip, registers.rsp, path, {}, native, 0, 0, surroundings(context)};
+  const std::uint32_t place = memo.used + 1;
+  auto& seen = memo.at<Seen>(place);
+  seen = {registers.rip, registers.rsp, path, {}, native, 0, 0, 0, surroundings(context)};
   for (std::uint32_t i = 0; i < native; ++i)
-    seen->return_slots()[i] = {scratch.native.return_slot[i + 1], scratch.native.frames[i + 1].pc};
+    seen.return_slots()[i] = {scratch.native.return_slot[i + 1], scratch.native.frames[i + 1].pc};
   const std::uint32_t bytes =
-      add_links_guarded(context, segment, *seen, kMemoArenaBytes - memo.used - fixed_bytes);
+      add_links_guarded(context, segment, seen, memo.edges_begin - memo.used - fixed_bytes);
   if (bytes == 0) return;
-  const std::uint32_t set = set_of(context, registers, seen->chain);
-  memo.entries[set][memo.next_way[set]++ % kWays] = memo.used + 1;
-  site.latest = memo.used + 1;
   memo.used += fixed_bytes + bytes;
+  bool fits = true;
+  if (guarded || walks_python(segment)) {
+    add_to_tree_guarded(context, place, registers, fits);
+  } else {
+    fits = add_to_tree(context, place, registers, false);
+  }
+  if (!fits) return forget_paths(&memo);
+  latest_at(memo, registers.rip, registers.rsp) = memo.in_table(place);
 }
 
 [[gnu::noinline]] clusterprof_call_path walk_and_store(ThreadContext& context, wire::SegmentHeader* segment,
@@ -565,9 +678,9 @@ std::uint32_t fold_io(wire::SegmentHeader* segment, std::uint64_t* words, std::u
     return false;
   const std::uint32_t forgotten = memo.forgotten;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  const std::uint64_t place = site_of(memo, rip, rsp).latest;
+  const std::uint32_t place = memo.place(latest_at(memo, rip, rsp));
   if (place == 0) return false;
-  Seen& seen = *reinterpret_cast<Seen*>(memo.arena + place - 1);
+  auto& seen = memo.at<Seen>(place);
   if (seen.rip != rip || seen.rsp != rsp || seen.surroundings != surroundings(context) ||
       seen.path.words == 0 || seen.chain.tstate != 0 || !slots_are_unchanged(seen.return_slots(), seen.slots))
     return false;
@@ -578,14 +691,28 @@ std::uint32_t fold_io(wire::SegmentHeader* segment, std::uint64_t* words, std::u
 
 }  // namespace
 
-std::uint64_t path_memo_bytes() noexcept { return sizeof(PathMemo); }
+std::uint64_t path_memo_bytes(bool of_main_thread) noexcept {
+  const MemoSize& size = of_main_thread ? kMainThread : kOtherThread;
+  const std::uint64_t entries = (std::uint64_t{1} << size.latest_bits) + (std::uint64_t{1} << size.head_bits);
+  return sizeof(PathMemo) + entries * sizeof(std::uint64_t) + size.arena_bytes;
+}
 
 void forget_paths(PathMemo* memo) noexcept {
   memo->forgotten = memo->forgotten + 1;
-  memo->used = 0;
-  for (auto& set : memo->entries)
-    for (auto& place : set) place = 0;
-  for (auto& site : memo->sites) site = {};
+  memo->used = memo->nodes = 0;
+  memo->edges_begin = memo->arena_bytes;
+}
+
+PathMemo* make_path_memo(void* memory, bool of_main_thread) noexcept {
+  const MemoSize& size = of_main_thread ? kMainThread : kOtherThread;
+  auto* const memo = static_cast<PathMemo*>(memory);
+  memo->latest_shift = 64 - size.latest_bits;
+  memo->head_shift = 64 - size.head_bits;
+  memo->heads = memo->latest() + (std::uint64_t{1} << size.latest_bits);
+  memo->arena = reinterpret_cast<std::uint8_t*>(memo->heads + (std::uint64_t{1} << size.head_bits));
+  memo->arena_bytes = size.arena_bytes;
+  forget_paths(memo);
+  return memo;
 }
 
 std::uint64_t path_table_bytes() noexcept { return sizeof(StoredPath) * kStoredPaths; }
@@ -650,7 +777,7 @@ extern "C" [[gnu::visibility("hidden"), gnu::used]] void clusterprof_call_path_f
   bool known = g_process.check_paths && find_latest(context, segment, registers->rip, registers->rsp, *out);
   if (!known) {
     if (!walks_python(segment) && is_on_own_stack(context, registers->rsp)) {
-      seen = look_up(context, *registers, {});
+      seen = look_up(context, *registers, {}, false);
     } else {
       look_up_guarded(context, segment, *registers, seen);
     }

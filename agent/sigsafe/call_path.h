@@ -14,7 +14,10 @@ namespace clusterprof::agent {
 
 // A thread's memory of the paths it has seen. For each path it keeps all return addresses, where they were on
 // the stack, and all Python frames (python_chain.h). A path is recognised if every one of them is unchanged.
-std::uint64_t path_memo_bytes() noexcept;  // size of a PathMemo; made of zeroed memory
+// When its room is full, all are forgotten; that of a main thread is larger.
+std::uint64_t path_memo_bytes(bool of_main_thread) noexcept;
+// `memory`: path_memo_bytes() zeroed bytes, or what the same call made of them before.
+PathMemo* make_path_memo(void* memory, bool of_main_thread) noexcept;
 void forget_paths(PathMemo* memo) noexcept;
 
 // Forgets what this process stored: for the child of a fork, which has a new path arena. `memory` holds

@@ -108,23 +108,13 @@ struct OmpScope {
 };
 
 struct OmpState {
-  static constexpr std::uint32_t kMostTeams = 8, kMostScopes = 32, kPlaces = 64;
+  static constexpr std::uint32_t kMostTeams = 8, kMostScopes = 32, kPlaces = 4096;
   volatile std::uint32_t depth;    // an entry is complete before the depth includes it
   volatile std::uint8_t activity;  // wire::OmpActivity
   bool told_processors;
   std::uint32_t scopes, deeper_scopes;
   OmpEntry entry[kMostTeams];
   OmpScope scope[kMostScopes];
-  // Rows that the thread used last. what: of regions OmpTeam::identity, of constructs code and kind; whose:
-  // size of the team or site of the region, and the thread's number.
-  struct Place {
-    std::uint64_t what, whose;
-    std::uint32_t site, row;
-    [[nodiscard]] bool is(std::uint64_t that, std::uint64_t of) const noexcept {
-      return what == that && whose == of;
-    }
-  };
-  Place places[kPlaces];
   // The objects whose calls were served last, the latest first, and their run times (openmp/runtimes.h).
   struct Caller {
     std::uintptr_t begin, end;
@@ -133,6 +123,19 @@ struct OmpState {
   static constexpr std::uint32_t kCallers = 4;
   Caller callers[kCallers];
   OmpTeam* teams[kMostTeams];  // of regions that it begins, by depth; kept for the slot's next thread
+  // Rows that the thread used last: many, since every call path has regions of its own (CP2K has thousands).
+  // what: of regions OmpTeam::identity, of constructs code and kind; whose: size of the team or site of the
+  // region, and the thread's number; user: OmpState's at the time, so that the slot's next thread has nothing
+  // to clear.
+  struct Place {
+    std::uint64_t what, whose;
+    std::uint32_t site, row, user;
+  };
+  std::uint32_t user;
+  Place places[kPlaces];
+  [[nodiscard]] bool is(const Place& place, std::uint64_t what, std::uint64_t whose) const noexcept {
+    return place.what == what && place.whose == whose && place.user == user;
+  }
 };
 
 // The region whose path a stack of the thread goes on with, since it begins in the run time; kNoOmpSite:

@@ -742,6 +742,61 @@ static int do_api(void) {
   return 0;
 }
 
+/* Thousands of paths to one call: by which of two functions each of eleven levels was reached, one of which
+   has a frame whose size differs. */
+enum { kPathLevels = 11, kPaths = 1 << kPathLevels };
+static clusterprof_call_path path_by[kPaths];
+static double time_on_paths_ms;
+static int wrong_paths;
+
+__attribute__((noinline)) static void call_at_end(unsigned way) {
+  const double start = now_ms(CLOCK_MONOTONIC);
+  const clusterprof_call_path path = api->call_path();
+  time_on_paths_ms += now_ms(CLOCK_MONOTONIC) - start;
+  if (path_by[way].hash == 0) path_by[way] = path;
+  if (!is_same(path, path_by[way])) ++wrong_paths;
+}
+static void go_down(unsigned way, unsigned level);
+__attribute__((noinline)) static void go_by_one(unsigned way, unsigned level) {
+  go_down(way, level);
+  __asm__ volatile("");
+}
+__attribute__((noinline)) static void go_by_other(unsigned way, unsigned level) {
+  char room[16 + 64 * (way >> (kPathLevels - 1))];
+  memset(room, (int)way, sizeof room);
+  go_down(way, level);
+  sink += (uint64_t)room[way % sizeof room];
+}
+__attribute__((noinline)) static void go_down(unsigned way, unsigned level) {
+  if (level == 0)
+    call_at_end(way);
+  else if (way >> (level - 1) & 1)
+    go_by_one(way, level - 1);
+  else
+    go_by_other(way, level - 1);
+  __asm__ volatile("");
+}
+static int compare_hashes(const void* a, const void* b) {
+  const uint64_t one = ((const clusterprof_call_path*)a)->hash,
+                 other = ((const clusterprof_call_path*)b)->hash;
+  return one < other ? -1 : one > other;
+}
+static int do_many_paths(int rounds) {
+  if (clusterprof_agent_v1 == NULL) return 1;
+  api = clusterprof_agent_v1();
+  if (api->segment() == NULL) return 2;
+  for (int round = 0; round < rounds; ++round) {
+    if (round == 1) time_on_paths_ms = 0;
+    for (unsigned i = 0; i < kPaths; ++i) go_down(i * 1103 % kPaths, kPathLevels);
+  }
+  printf("paths %d\nns_per_call %.1f\nwrong %d\n", kPaths, time_on_paths_ms * 1e6 / kPaths / (rounds - 1),
+         wrong_paths);
+  qsort(path_by, kPaths, sizeof *path_by, compare_hashes);
+  for (unsigned i = 1; i < kPaths; ++i)
+    if (path_by[i].hash == path_by[i - 1].hash) return 3;
+  return 0;
+}
+
 static int do_limits(void) {
   /* Nothing of the agent may take a low descriptor, and the fork path must live with a full table. */
   const int descriptor = open("/dev/null", O_RDONLY);
@@ -895,6 +950,7 @@ static int dispatch(int argc, char** argv) {
   if (strcmp(what, "own_eintr") == 0) return do_own_eintr();
   if (strcmp(what, "sigwait") == 0) return do_sigwait();
   if (strcmp(what, "api") == 0) return do_api();
+  if (strcmp(what, "many_paths") == 0) return do_many_paths(number);
   if (strcmp(what, "limits") == 0) return do_limits();
   if (strcmp(what, "faults") == 0) return do_faults(number);
   if (strcmp(what, "sleepers") == 0) return do_sleepers(number, 64);
