@@ -361,7 +361,8 @@ std::string_view size_of_pool(std::string_view pool) {
   return {};
 }
 
-// The threads of one pool on a node, by process: each has a pool of its own.
+// The threads of one pool on a node, by process: each has a pool of its own. With them works the thread that
+// uses the pool, in every one that size_of_pool() knows.
 struct PoolOfNode {
   struct Process {
     std::uint64_t threads = 0;
@@ -371,9 +372,11 @@ struct PoolOfNode {
   std::map<std::pair<std::uint32_t, std::int32_t>, Process> processes;  // by rank and pid
 
   void add(const shard::Thread& thread) {
-    threads += thread.count;
-    Process& process = processes[{thread.rank, thread.pid}];
-    process.threads += thread.count;
+    const auto [at, is_new] = processes.try_emplace({thread.rank, thread.pid});
+    Process& process = at->second;
+    const std::uint64_t more = thread.count + (is_new ? 1 : 0);
+    threads += more;
+    process.threads += more;
     process.start_ns = std::min(process.start_ns, thread.start_utc_ns);
     process.end_ns =
         std::max(process.end_ns, thread.start_utc_ns + static_cast<std::int64_t>(thread.elapsed_ns));
@@ -429,8 +432,8 @@ void name_large_pools(FindingBuilder& builder) {
       return x.second.threads < y.second.threads;
     });
     const std::size_t processors = finding.evidence.list(Key::kProcessors).size();
-    // Fewer than there are processors are not the reason.
-    if (most == pools.end() || most->second.threads < processors) continue;
+    // As many as there are processors are not the reason.
+    if (most == pools.end() || most->second.threads <= processors) continue;
     const std::size_t processes = most->second.processes_at_a_time();
     finding.evidence.set(Key::kPool, std::string(most->first));
     finding.evidence.set(Key::kPoolThreads, most->second.threads);

@@ -413,10 +413,33 @@ TEST_F(OpenMpTest, ALargePoolIsNamed) {
   EXPECT_EQ(finding->action, FindingAction::kSmallerPool);
   EXPECT_NE(
       sentences(a, *finding)
-          .find("There are 63 threads of OpenBLAS for 2 processors (1 rank x 1 process x 63 threads): set "
+          .find("There are 64 threads of OpenBLAS for 2 processors (1 rank x 1 process x 64 threads): set "
                 "OPENBLAS_NUM_THREADS=2."),
       std::string::npos)
       << sentences(a, *finding);
+}
+
+// The thread that uses a pool works with it: one of its own and that one have a processor too few.
+TEST_F(OpenMpTest, ThePoolsUserIsOneOfItsThreads) {
+  b_.data.omp_ranks.clear();
+  b_.data.nodes[0].cpus = 1;
+  b_.lasts(13'000);
+  b_.sampled(0, setup(), Category::kRunnable, 3000);
+  b_.data.ranks[0].cpu_ns = 13'000 * kMs;
+  shard::Thread& pool = b_.data.threads.emplace_back();
+  pool.path = b_.path({b_.native("gomp_thread_start", "/usr/lib/libgomp.so.1")});
+  pool.count = 1;
+  const auto said = [&] {
+    const Analysis a = analyse(b_.data);
+    const Finding* const finding = find_kind(a, FindingKind::kWaitingForProcessor);
+    return finding == nullptr ? std::string() : sentences(a, *finding);
+  };
+  EXPECT_NE(said().find("There are 2 threads of OpenMP for 1 processor (1 rank x 1 process x 2 threads): set "
+                        "OMP_NUM_THREADS=1."),
+            std::string::npos)
+      << said();
+  b_.data.nodes[0].cpus = 2;
+  EXPECT_EQ(said().find("OMP_NUM_THREADS"), std::string::npos) << said();
 }
 
 // A rank's workers have a pool each; some come after others.
@@ -443,13 +466,13 @@ TEST_F(OpenMpTest, PoolsOfWorkersShareTheProcessors) {
   pool(10, 0, 5000, 3);
   pool(11, 100, 5000, 3);
   EXPECT_NE(
-      said().find("There are 6 threads of OpenBLAS for 2 processors (1 rank x 2 processes x 3 threads): set "
+      said().find("There are 8 threads of OpenBLAS for 2 processors (1 rank x 2 processes x 4 threads): set "
                   "OPENBLAS_NUM_THREADS=1."),
       std::string::npos)
       << said();
   b_.data.threads[1].start_utc_ns = 6000 * static_cast<std::int64_t>(kMs);
   EXPECT_NE(
-      said().find("(1 rank, 1 process at a time, up to 3 threads in each): set OPENBLAS_NUM_THREADS=2."),
+      said().find("(1 rank, 1 process at a time, up to 4 threads in each): set OPENBLAS_NUM_THREADS=2."),
       std::string::npos)
       << said();
 }
