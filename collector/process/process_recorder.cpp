@@ -31,9 +31,18 @@ struct ReportSink {
   const ProcessCharges& charges;
   TimeGrid& grid;
   bool main_thread;
+  // For a live file, of a main thread: the MPI call that it is in. A thread that is blocked there has no
+  // samples, and its last one may be of what it did long before.
+  const RawCallUnderWay* call;
+  std::uint64_t in_call_ns = call == nullptr ? 0 : call->lasted_ns;  // that are not charged yet
 
-  void operator()(const ChargeTarget& target, std::uint64_t wall_ns, std::uint64_t cpu_ns) const {
-    if (live != nullptr) live->add_open(target.path, target.category, main_thread ? wall_ns : cpu_ns);
+  void operator()(const ChargeTarget& target, std::uint64_t wall_ns, std::uint64_t cpu_ns) {
+    if (live != nullptr) {
+      const std::uint64_t in_call = std::min(wall_ns, in_call_ns);
+      in_call_ns -= in_call;
+      if (in_call != 0) live->add_open(call->path, shard::Category::kMpi, in_call);
+      live->add_open(target.path, target.category, main_thread ? wall_ns - in_call : cpu_ns);
+    }
     const RawAmount amount{wall_ns, cpu_ns, 0};
     report.values[RawValueKey{live != nullptr ? 0 : target.path, target.category, main_thread}].add(amount);
     if (live == nullptr && target.task != ChargeTarget::kNoRow)
@@ -764,8 +773,8 @@ void ProcessRecorder::add_living_threads(ProcessReport& report, std::uint64_t no
     const TimeInMpi::Thread caller = for_time_in_mpi(thread);
     if (thread.main) report.mpi_ns += time_in_mpi_.of_slot(slot, now_ns);
     report.mpi_helpers.add(time_in_mpi_.of_helper(caller, slot, now_ns));
-    if (const auto call = time_in_mpi_.call_under_way(caller, slot, now_ns))
-      add_call_under_way(report, *call);
+    const std::optional<RawCallUnderWay> call = time_in_mpi_.call_under_way(caller, slot, now_ns);
+    if (call) add_call_under_way(report, *call);
     if (live == nullptr) {
       std::vector<RawLoop> loops;
       add_loops(loops, thread, slot, now_ns);
@@ -776,7 +785,8 @@ void ProcessRecorder::add_living_threads(ProcessReport& report, std::uint64_t no
     if (thread.state != RecordedThread::State::kActive) continue;
     ThreadAccount provisional = thread.account;
     provisional.end(now_ns, std::nullopt, samples_.period_ns(), {}, {},
-                    ReportSink{report, live, charges_, grid_, thread.main});
+                    ReportSink{report, live, charges_, grid_, thread.main,
+                               live != nullptr && thread.main && call ? &*call : nullptr});
     report.thread_table.add(row_of(thread, provisional, now_ns, true));
   }
 }

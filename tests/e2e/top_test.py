@@ -93,6 +93,11 @@ class Top(recording.RecordingTest):
         self.assertEqual(later["failure"]["rank"], 2)
         self.assertGreater(later["ranks"][0]["op_s"], said["ranks"][0]["op_s"])
         self.assertGreater(later["ranks"][2]["unmoved_s"], 5)
+        # The ranks that are blocked have had their last samples before the barrier, some of them in MPI_Init.
+        window_s = min(rank["window_s"] for rank in later["ranks"])
+        times_s = {function["name"]: function["self_s"] for function in later["functions"] if function["kind"] == "mpi"}
+        self.measured_near(times_s.pop("MPI_Barrier"), 2 * window_s, 0.2 * window_s, "time in the barrier")
+        self.measured_below(sum(times_s.values()), 0.05 * window_s, f"other MPI functions: {times_s}")
         text = self.top("--once").stdout
         self.assertRegex(text, "running, as of (now|[0-9]+ s ago): 3 ranks on 1 node")
         # The same sentence everywhere, first of all. Lines may be known a little later.

@@ -13,6 +13,7 @@
 #include "collector/loop/live_watch.hpp"
 #include "collector/node/node_state.hpp"
 #include "collector/shard/shard_builder.hpp"
+#include "formats/wire/mpi_functions.h"
 #include "tests/unit/collector/fake_segment.hpp"
 #include "tests/unit/collector/times.hpp"
 
@@ -146,6 +147,24 @@ TEST_F(LiveSnapshot, TellsWhatTheShardDoesAndWhatWasDoneSinceSomebodyWatches) {
   EXPECT_EQ(live.ranks[0].rss_bytes, 4096u);
   ASSERT_EQ(live.ranks[0].threads.size(), 1u);
   EXPECT_EQ(live.ranks[0].threads, whole.ranks[0].threads);
+}
+
+TEST_F(LiveSnapshot, AThreadThatIsBlockedInACallIsThereWhateverItsLastSampleSaid) {
+  sample(1000, 0x10001);
+  state_.begin_live(5);
+  (void)state_.live_snapshot(at(1000));
+  fake_.enter_mpi(0, wire::kMPI_Barrier, kStart + 1200 * kMs, wire::kNoPath, wire::kNoPeer, wire::kNoTag,
+                  {0x10201});
+  const NodeSnapshot live = state_.live_snapshot(at(2600));
+  std::uint64_t in_call_ns = 0;
+  for (const LiveTimes::Row& row : live.live_times)
+    if (row.category == Category::kMpi) in_call_ns += row.wall_ns;
+  EXPECT_EQ(in_call_ns, 1400 * kMs);
+  EXPECT_EQ(sum(live), 1600 * kMs);
+  // What a sample of later says is charged as it says: the call has ended.
+  fake_.leave_mpi(0, kStart + 2700 * kMs);
+  sample(2800, 0x10101);
+  EXPECT_EQ(sum(state_.live_snapshot(at(2800))), 1800 * kMs);
 }
 
 TEST_F(LiveSnapshot, AnotherPeriodBeginsAnew) {
