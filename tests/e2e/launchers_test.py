@@ -162,6 +162,10 @@ class Rows(LauncherTest):
                      "DASK_DISTRIBUTED__LOGGING__DISTRIBUTED": "info"},
         "pbsdsh": dict(PBS_JOBID="77.server", PBS_VNODENUM="R", PBS_TASKNUM="3"),
         "blaunch": dict(LSB_JOBID="991", LSF_PM_TASKID="1R"),  # 10 and 11
+        "flux": dict(FLUX_JOB_ID="f23F", FLUX_TASK_RANK="R", FLUX_JOB_SIZE="2", FLUX_TASK_LOCAL_ID="R"),
+        "pals": dict(PALS_APID="5c0a-17", PALS_RANKID="R", PALS_LOCAL_RANKID="R", PALS_LOCAL_SIZE="2"),
+        "aprun": dict(ALPS_APP_ID="6021", ALPS_APP_PE="R"),
+        "pmix": dict(PMIX_NAMESPACE="prte-88@1", PMIX_RANK="R"),
     }
 
     def test_two_processes_of_each_are_one_run(self):
