@@ -175,6 +175,11 @@ std::string name_and_place(std::string_view name, std::string_view place, std::s
   return fmt::format("{} {}", short_name, shorten_middle(place, width - 1 - columns(short_name)));
 }
 
+std::string place_and_name(std::string_view place, std::string_view name, std::size_t width) {
+  if (columns(place) + 5 > width) return shorten_middle(place, width);
+  return fmt::format("{} {}", place, shorten_name(name, width - columns(place) - 1));
+}
+
 std::string name_and_module(std::string_view label, std::string_view module) {
   module = base_name(module);
   module = module.substr(0, module.find(".so"));

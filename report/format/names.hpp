@@ -41,6 +41,8 @@ class ShortPaths {
 
 // "name place", shortened in the name first.
 std::string name_and_place(std::string_view name, std::string_view place, std::size_t width);
+// The other way round, where the place is what matters: "train.py:57 step()".
+std::string place_and_name(std::string_view place, std::string_view name, std::size_t width);
 
 inline constexpr std::size_t kAnyWidth = 4096;
 

@@ -121,8 +121,7 @@ void print_loops(Page& page, const Analysis& a, const ShortPaths& paths, const R
                 }
               });
   note_the_rest(page, shown, loops.size());
-  page.line("  awaited: of the blocked time, while something was ready that waited for the loop",
-            Style::kDim);
+  page.line("  awaited: of the blocked time, while something was ready that had to wait", Style::kDim);
   print_blocks(page, blocks, paths, options);
 }
 

@@ -131,11 +131,6 @@ class HotspotSections : private Section {
     return most_s;
   }
 
-  static std::string place_and_name(const std::string& place, const std::string& name, std::size_t room) {
-    if (columns(place) + 5 > room) return shorten_middle(place, room);
-    return fmt::format("{} {}", place, shorten_name(name, room - columns(place) - 1));
-  }
-
   static std::string mostly(const LineRow& row) {
     const ActivitySeconds& active = row.active_activity_s;
     const auto most = std::max_element(active.begin(), active.end());

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "report/format/characters.hpp"
@@ -28,6 +30,10 @@ const char* domain_name(const MemoryLine& line) {
 }
 
 std::string line_cell(const MemoryLine& line, const ShortPaths& paths, std::size_t room) {
+  const std::string name = function_label(line.function, line.kind),
+                    place = paths.place(line.file, line.line);
+  if (!line.file.empty() && columns(name) + 1 + columns(place) > room)
+    return place_and_name(place, name, room);
   return with_called(place_of(line.function, line.kind, line.file, line.line, paths, room), line.called,
                      room);
 }
@@ -38,7 +44,7 @@ void print_lines(Page& page, const std::vector<const MemoryLine*>& lines, const 
                  const ResourceOptions& options) {
   const std::size_t shown = rows_shown(lines.size(), options);
   const bool wide = page.width() >= kWideMemory;
-  std::vector<Table::Column> columns{{"at node's peak"}, {"at rank's"}, {"at end"}, {"allocated"}};
+  std::vector<Table::Column> columns{{"node peak"}, {"rank peak"}, {"at end"}, {"allocated"}};
   if (wide) columns.insert(columns.end(), {{"+/-"}, {"calls"}});
   columns.insert(columns.end(), {{"@rank"}, {"kind", Align::kLeft}, {"line", Align::kLeft}});
   print_table(page, columns, [&](Table& table, std::size_t room) {
@@ -106,39 +112,50 @@ void print_ranks(Page& page, const Analysis& a, const ResourceOptions& options) 
   for (const HeldRank& rank : a.memory->ranks) ranks.push_back(&rank);
   std::stable_sort(ranks.begin(), ranks.end(),
                    [](const HeldRank* x, const HeldRank* y) { return x->peak_bytes > y->peak_bytes; });
-  title(page, "By rank; unseen: anonymous memory in RAM, when that was the most, without what was held then");
+  // Most runs have none of these.
+  struct Rare {
+    const char* title;
+    std::optional<std::uint64_t> HeldRank::*bytes;
+  };
+  std::vector<Rare> rare = {
+      {"huge", &HeldRank::huge_bytes}, {"swap", &HeldRank::swap_bytes}, {"far", &HeldRank::far_bytes}};
+  std::erase_if(rare, [&](const Rare& column) {
+    return std::all_of(ranks.begin(), ranks.end(),
+                       [&](const HeldRank* rank) { return (rank->*column.bytes).value_or(0) == 0; });
+  });
+  std::vector<Table::Column> columns{{"rank"}, {"peak"},   {"after"}, {"at end"},
+                                     {"RSS"},  {"unseen"}, {"PSS"},   {"dirty"}};
+  for (const Rare& column : rare) columns.push_back({column.title});
+  if (a.nodes.size() > 1) columns.push_back({"node", Align::kLeft});
+  title(page, "By rank");
   const std::size_t shown = rows_shown(ranks.size(), options);
-  print_table(
-      page,
-      {{"rank"},
-       {"peak"},
-       {"after"},
-       {"at end"},
-       {"RSS"},
-       {"unseen"},
-       {"PSS"},
-       {"dirty"},
-       {"huge"},
-       {"swap"},
-       {"far"},
-       {"node", Align::kLeft}},
-      [&](Table& table, std::size_t room) {
-        for (std::size_t i = 0; i < shown; ++i) {
-          const HeldRank& rank = *ranks[i];
-          const auto info = std::find_if(a.ranks.begin(), a.ranks.end(),
-                                         [&](const RankInfo& of) { return of.rank == rank.rank; });
-          const std::uint64_t anon = rank.max_anon_bytes.value_or(0),
-                              live = std::min(rank.live_at_max_anon_bytes.value_or(0), anon);
-          table.row({std::to_string(rank.rank), bytes_cell(rank.peak_bytes),
-                     rank.peak_at_s ? seconds(*rank.peak_at_s) : "-", bytes_cell(rank.live_end_bytes),
-                     info != a.ranks.end() ? optional_bytes(info->max_rss_bytes) : "-",
-                     rank.max_anon_bytes ? bytes_cell(anon - live) : "-", optional_bytes(rank.pss_bytes),
-                     optional_bytes(rank.private_dirty_bytes), optional_bytes(rank.huge_bytes),
-                     optional_bytes(rank.swap_bytes), optional_bytes(rank.far_bytes),
-                     room == 0 ? "" : shorten_middle(printable(a.nodes[rank.node].name), room)});
-        }
-      });
+  print_table(page, columns, [&](Table& table, std::size_t room) {
+    for (std::size_t i = 0; i < shown; ++i) {
+      const HeldRank& rank = *ranks[i];
+      const auto info = std::find_if(a.ranks.begin(), a.ranks.end(),
+                                     [&](const RankInfo& of) { return of.rank == rank.rank; });
+      const std::uint64_t anon = rank.max_anon_bytes.value_or(0),
+                          live = std::min(rank.live_at_max_anon_bytes.value_or(0), anon);
+      std::vector<std::string> cells{std::to_string(rank.rank),
+                                     bytes_cell(rank.peak_bytes),
+                                     rank.peak_at_s ? seconds(*rank.peak_at_s) : "-",
+                                     bytes_cell(rank.live_end_bytes),
+                                     info != a.ranks.end() ? optional_bytes(info->max_rss_bytes) : "-",
+                                     rank.max_anon_bytes ? bytes_cell(anon - live) : "-",
+                                     optional_bytes(rank.pss_bytes),
+                                     optional_bytes(rank.private_dirty_bytes)};
+      for (const Rare& column : rare) cells.push_back(optional_bytes(rank.*column.bytes));
+      if (a.nodes.size() > 1)
+        cells.push_back(room == 0 ? "" : shorten_middle(printable(a.nodes[rank.node].name), room));
+      table.row(std::move(cells));
+    }
+  });
   note_the_rest(page, shown, ranks.size());
+  page.line("  unseen: anonymous memory in RAM, when that was the most, less what was held", Style::kDim);
+  const bool far = !rare.empty() && rare.back().bytes == &HeldRank::far_bytes;
+  page.line(std::string("  dirty: written and not shared") +
+                (far ? "; far: on the memory of other processors" : ""),
+            Style::kDim);
 }
 
 void print_nodes(Page& page, const Analysis& a, const ShortPaths& paths, const ResourceOptions& options) {
@@ -199,6 +216,10 @@ void print_memory(Page& page, const Analysis& a, const ShortPaths& paths, const 
   for (const MemoryLine& line : memory.lines)
     if (line.alloc_bytes != 0) lines.push_back(&line);
   print_lines(page, lines, paths, options);
+  if (options.full) {
+    page.line("  node peak, rank peak: held when all ranks of the node, or the rank, held most", Style::kDim);
+    page.line("  kind: python: objects; mmap: from the kernel; mpi: inside MPI calls", Style::kDim);
+  }
   print_leaks(page, memory, paths, options);
   if (!options.full) return;
   print_ranks(page, a, options);
@@ -207,9 +228,6 @@ void print_memory(Page& page, const Analysis& a, const ShortPaths& paths, const 
              paths, options);
   print_most(page, memory, "Copied", "copied", &MemoryLine::copy_bytes, &MemoryLine::copy_count, paths,
              options);
-  page.line("  at rank's, node's peak: when the rank, all ranks of the node, held the most", Style::kDim);
-  page.line("  kind: python: objects; mmap: from the kernel; mpi: inside MPI calls", Style::kDim);
-  page.line("  dirty: written and not shared; far: on the memory of other processors", Style::kDim);
 }
 
 void print_memory_at(Page& page, const Analysis& a, const HeldAt& held, const ShortPaths& paths,

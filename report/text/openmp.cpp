@@ -79,10 +79,9 @@ class OpenMpSection {
           }
         });
     note_the_rest(page_, shown, openmp_.regions.size());
-    page_.line(
-        "  wait: at the end and inside; one by one: of it, where one thread works at a time; begin: until "
-        "threads begin, and for parts of loops; imbalance: the thread with most work, by the mean",
-        Style::kDim);
+    page_.line("  wait: at the end and inside; one by one: of it, where one thread works", Style::kDim);
+    page_.line("  begin: until threads begin, and for parts of loops", Style::kDim);
+    page_.line("  imbalance: the thread with most work, by the mean", Style::kDim);
   }
 
   void constructs() {

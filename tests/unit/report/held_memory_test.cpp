@@ -362,9 +362,9 @@ TEST_F(HeldOverTimeTest, TheTextShowsLinesAndLeaks) {
   const std::string text = render_text(a, {});
   EXPECT_NE(text.find("cache() a.c:9"), std::string::npos) << text;
   EXPECT_NE(text.find("Never freed, and growing all the time"), std::string::npos);
-  EXPECT_EQ(text.find("By rank; unseen"), std::string::npos) << "only where the section is asked for";
+  EXPECT_EQ(text.find("By rank\n"), std::string::npos) << "only where the section is asked for";
   const std::string full = render_text(a, {100, false, {"memory"}, 15});
-  for (const char* const part : {"By rank; unseen", "By node", "At the peak of n0, by line and rank"})
+  for (const char* const part : {"By rank\n", "By node", "At the peak of n0, by line and rank"})
     EXPECT_NE(full.find(part), std::string::npos) << part << "\n" << full;
 }
 
@@ -517,6 +517,35 @@ TEST_F(MemoryFindingsTest, ListsOfNumbers) {
   EXPECT_EQ(find_kind(analyse(b_.data), FindingKind::kPythonNumbers), nullptr);
   b_.data.memory_sites[0].alloc_count = 100 * kMiB;  // most of what was made is gone
   EXPECT_EQ(find_kind(analyse(b_.data), FindingKind::kPythonNumbers), nullptr);
+}
+
+// --- text --------------------------------------------------------------------------------------------------
+
+TEST_F(HeldMemoryTest, TheTextHasFileAndLineWhateverTheFunctionIsCalled) {
+  holds(0, python("Trainer.prepare_batches.<locals>.<listcomp>", 31), 5 * kMiB);
+  holds(1, native("grid", 7), 3 * kMiB);
+  holds(2, b_.path({b_.native("start_thread", "/usr/lib/libc.so.6")}), kMiB);
+  const std::string text = render_text(analyse(b_.data), {80, false, {"memory"}, 15});
+  EXPECT_NE(text.find("  train.py:31 <li..omp>\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("grid() a.c:7\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("node peak  rank peak"), std::string::npos) << text;
+}
+
+TEST_F(HeldMemoryTest, TheTextHasRareKindsOfMemoryWhereThereAreSome) {
+  holds(0, python("load", 31), 5 * kMiB);
+  for (shard::MemoryRank& rank : b_.data.memory_ranks) rank.pss_bytes = 5'000'000;
+  std::string text = render_text(analyse(b_.data), {80, false, {"memory"}, 15});
+  EXPECT_NE(text.find("dirty  node\n"), std::string::npos) << text;
+  b_.data.memory_ranks[2].swap_bytes = 3'000'000;
+  text = render_text(analyse(b_.data), {80, false, {"memory"}, 15});
+  EXPECT_NE(text.find("dirty     swap  node\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("3.00 MB  n1\n"), std::string::npos) << text;
+  for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
+    end = text.find('\n', begin);
+    EXPECT_LE(end - begin, 80u) << text.substr(begin, end - begin);
+    EXPECT_EQ(text.substr(begin, end - begin).find(".."), std::string::npos)
+        << text.substr(begin, end - begin);
+  }
 }
 
 }  // namespace
