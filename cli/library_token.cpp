@@ -41,14 +41,19 @@ std::string with_library_token(const std::string& object) {
   return object.substr(0, name) + wire::kLibraryToken + object.substr(name);
 }
 
-std::string loader_of_program(const std::string& path) {
+std::string program_behind(const std::string& path) {
   constexpr int kScripts = 5;  // of scripts, as in Linux
   std::string program = path;
   for (int i = 0; i < kScripts && !program.empty(); ++i) {
-    if (const auto object = read_elf_dependencies(program)) return object->interpreter;
+    if (read_elf_dependencies(program)) return program;
     program = program_of_script(program);
   }
   return {};
+}
+
+std::string loader_of_program(const std::string& path) {
+  const auto object = read_elf_dependencies(program_behind(path));
+  return object ? object->interpreter : "";
 }
 
 bool finds_by_library_token(const std::string& loader, const std::vector<std::string>& objects) {

@@ -10,6 +10,9 @@ namespace clusterprof::cli {
 // The object as LD_PRELOAD names it: /p/x.so as /p/$LIB/x.so.
 std::string with_library_token(const std::string& object);
 
+// The program, or the one that executes the script. Empty: it cannot be known.
+std::string program_behind(const std::string& path);
+
 // The loader of the program (PT_INTERP), or of the one that executes the script. Empty: it has none, or it
 // cannot be known.
 std::string loader_of_program(const std::string& path);

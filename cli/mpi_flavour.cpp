@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cli/mpi_flavour.hpp"
 
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -8,6 +11,7 @@
 #include <string_view>
 
 #include "cli/elf_needed.hpp"
+#include "cli/library_token.hpp"
 #include "formats/wire/glibc_loader.h"
 
 namespace clusterprof::cli {
@@ -31,6 +35,27 @@ MpiFlavour flavour_among(const ElfDependencies& object) {
     if (const MpiFlavour flavour = flavour_of_library(name); flavour != MpiFlavour::kNone) return flavour;
   }
   return MpiFlavour::kNone;
+}
+
+// Whether the loader ignores LD_PRELOAD, since the program gets privileges that its user does not have.
+bool gets_privileges(const char* path) {
+  struct stat status;
+  if (::stat(path, &status) != 0) return false;
+  const bool sets_user = (status.st_mode & S_ISUID) != 0 && status.st_uid != ::geteuid();
+  const bool sets_group =
+      (status.st_mode & S_ISGID) != 0 && (status.st_mode & S_IXGRP) != 0 && status.st_gid != ::getegid();
+  const bool has_capabilities = ::geteuid() != 0 && ::getxattr(path, "security.capability", nullptr, 0) > 0;
+  return (sets_user || sets_group || has_capabilities) && ::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1;
+}
+
+wire::UnrecordedReason ignores_preloads(const std::string& path) {
+  const std::string program = program_behind(path);
+  const auto object = read_elf_dependencies(program);
+  // The loader itself, called with a program as its argument, is no static program.
+  if (!object || wire::is_glibc_loader(program.c_str())) return wire::UnrecordedReason::kCount;
+  if (object->interpreter.empty()) return wire::UnrecordedReason::kStaticProgram;
+  return gets_privileges(program.c_str()) ? wire::UnrecordedReason::kPrivileges
+                                          : wire::UnrecordedReason::kCount;
 }
 
 }  // namespace
@@ -57,6 +82,7 @@ MpiFlavour flavour_of_library(const std::string& name) {
 ProgramFacts inspect_program(const std::string& path, const Environment& environment) {
   ProgramFacts facts;
   facts.path = path;
+  facts.ignores_preloads = ignores_preloads(path);
   const auto object = read_elf_dependencies(path);
   if (!object) return facts;
   facts.is_elf = true;

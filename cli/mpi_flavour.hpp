@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/identity.hpp"
+#include "formats/wire/segment.h"
 
 namespace clusterprof::cli {
 
@@ -21,6 +22,9 @@ struct ProgramFacts {
   bool needs_other_libc = false;          // its dynamic loader is not that of glibc
   MpiFlavour linked = MpiFlavour::kNone;  // by its own libraries or, one level down, by theirs
   bool needs_asan = false;                // linked to AddressSanitizer's shared run time
+  // Of a script: of what executes it. The loader of such a program ignores our objects, or there is none, but
+  // what it starts may be recorded. kCount: neither.
+  wire::UnrecordedReason ignores_preloads = wire::UnrecordedReason::kCount;
 };
 ProgramFacts inspect_program(const std::string& path, const Environment& environment);
 

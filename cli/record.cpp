@@ -192,6 +192,7 @@ class Recording {
   RunDirectory directory_;
   std::string socket_name_;
   bool samples_event_ = false;
+  std::int32_t unrecorded_ = 0;  // as in wire::Announce
   EnvironmentChanges changes_;
 };
 
@@ -265,6 +266,20 @@ Result<void> Recording::prepare() {
   const ProgramFacts program = inspect_program(command_.path, environment_);
   if (program.needs_other_libc) return Error{command_.path + " is not linked to glibc"};
   if (program.lacks_glibcs_libraries) return Error{"there is no libdl.so.2 or libpthread.so.0 here"};
+  // What such a program starts may be recorded all the same.
+  if (program.ignores_preloads != wire::UnrecordedReason::kCount) {
+    const bool is_static = program.ignores_preloads == wire::UnrecordedReason::kStaticProgram;
+    const std::string problem =
+        command_.path + (is_static
+                             ? " is linked statically"
+                             : " gets privileges (set-user-ID, capabilities), so that LD_PRELOAD is ignored");
+    if (options_.strict) return Error{problem};
+    if (identity_.speaks_for_all())
+      say(problem + (is_static && !options_.no_children
+                         ? "; it runs unrecorded, only programs that it starts are recorded"
+                         : "; it runs unrecorded"));
+    unrecorded_ = static_cast<std::int32_t>(program.ignores_preloads) + 1;
+  }
   facts.needs_asan = program.needs_asan;
   if (!options_.no_mpi) {
     for (const MpiFlavour flavour :
@@ -358,7 +373,7 @@ std::string Recording::clock_rendezvous() const {
 
 Announcement Recording::announcement(pid_t pid) const {
   return {{wire::kAnnounceMagic, wire::kWireMajor, wire::kWireMinor, pid, identity_.run_rank(),
-           identity_.run_size(), identity_.local_size, identity_.restart},
+           identity_.run_size(), identity_.local_size, identity_.restart, unrecorded_},
           command_text(stored_command(options_.command, options_.command_detail))};
 }
 
@@ -417,6 +432,7 @@ std::vector<std::string> Recording::collector_command() const {
     words.push_back("--nodes=" + std::to_string((ranks + identity_.local_size - 1) / identity_.local_size));
   if (!identity_.launcher.empty()) words.push_back("--launcher=" + identity_.launcher);
   if (identity_.restart != 0) words.push_back("--restart=" + std::to_string(identity_.restart));
+  if (unrecorded_ != 0) words.push_back("--unrecorded=" + std::to_string(unrecorded_));
   for (std::string& word : words_of(options_.collector)) words.push_back(std::move(word));
   if (samples_event_) words.push_back("--sample-on=" + options_.sample_on.event);
   if (options_.no_mpi) words.push_back("--no-mpi");

@@ -190,6 +190,8 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   app.add_option("--local-ranks", options.server.local_ranks, "ranks on this node, 0 unknown");
   app.add_option("--launcher", node.launcher, "name of the launcher that has given the ranks");
   app.add_option("--restart", options.server.restart, "how often it had started them before");
+  app.add_option("--unrecorded", options.server.unrecorded,
+                 "why our own rank's program will not be recorded");
   app.add_option("--mpi-launcher", options.server.mpi_launcher,
                  "process that started the ranks of this node, 0 none");
   app.add_option("--world-size", world_size, "ranks of the job, 0 unknown");

@@ -284,7 +284,7 @@ class Server::Impl {
     if (seen) {
       const std::string command(message.data + sizeof announce, message.data + message.bytes);
       note_announced(watch(connection.pid, {announce.pid, announce.rank}, std::move(pidfd)), announce.rank,
-                     announce.world_size, command, announce.restart);
+                     announce.world_size, command, announce.restart, announce.unrecorded);
     } else if (!is_closed(fd)) {
       note_unseen();
     }
@@ -396,7 +396,7 @@ class Server::Impl {
       any_announced(rank, *child_);
     } else {
       WatchedProcess& process = watch(pid, {}, open_process(pid));
-      note_announced(process, rank, -1, own_command(), options_.restart);
+      note_announced(process, rank, -1, own_command(), options_.restart, options_.unrecorded);
       child_ = process.id;
     }
     ended_pids_.clear();
@@ -407,7 +407,7 @@ class Server::Impl {
     listener_.accept_all();
     if (watched_.find_pid(pid) == nullptr) return;
     ++attached_processes_;
-    note_announced(watch(pid, {}, open_process(pid)), rank, -1, "", 0);
+    note_announced(watch(pid, {}, open_process(pid)), rank, -1, "", 0, 0);
   }
 
   void child_exited(pid_t pid, int wait_status) {
@@ -470,9 +470,11 @@ class Server::Impl {
   [[nodiscard]] std::string own_command() const { return command_text(options_.node.command); }
 
   void note_announced(WatchedProcess& process, std::int32_t rank, std::int32_t world_size,
-                      const std::string& command, std::int32_t restart) {
+                      const std::string& command, std::int32_t restart, std::int32_t unrecorded) {
     process.id = state_.announce(process.known_id(), rank, world_size, process.shown_pid(), recorded_until(),
                                  command, restart);
+    if (unrecorded > 0 && unrecorded <= static_cast<std::int32_t>(wire::kUnrecordedReasons))
+      state_.expect_no_agent(process.id, static_cast<wire::UnrecordedReason>(unrecorded - 1));
     if (options_.node.world_size > 0 && rank >= static_cast<std::int64_t>(options_.node.world_size))
       has_spawned_ranks_ = true;
     if (!process.announced) ++alive_announced_;

@@ -45,7 +45,8 @@ struct ServerOptions {
   // The MPI launcher's process that started the ranks of this node; 0: none. The collector prefers processors
   // where it may run and no rank may.
   pid_t mpi_launcher = 0;
-  std::int32_t restart = 0;  // how often the launcher of our own rank had started it before
+  std::int32_t restart = 0;     // how often the launcher of our own rank had started it before
+  std::int32_t unrecorded = 0;  // why our own rank's program will not be recorded, as in wire::Announce
   // How long the launcher of a failed program waits for the shard.
   std::chrono::seconds end_patience = kEndPatience;
   bool light = false;       // look at rings and processes less often, outside of windows of recording

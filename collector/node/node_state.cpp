@@ -152,6 +152,13 @@ NodeState::ProcessId NodeState::announce(std::optional<ProcessId> known, std::in
   return process->id;
 }
 
+void NodeState::expect_no_agent(ProcessId id, wire::UnrecordedReason reason) {
+  Process* const process = find(id);
+  if (process == nullptr || process->recorder || process->past) return;
+  process->unrecorded = unrecorded_for(reason);
+  process->command = ranks_.at(rank_of_.at(id)).command;
+}
+
 NodeState::RankKey NodeState::key_for_segment(const wire::SegmentHeader& header) const {
   if (header.rank >= 0 && starts_.empty()) return header.rank;
   // The child of a process whose rank has no number belongs to the same rank as its parent.

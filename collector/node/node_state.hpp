@@ -73,6 +73,9 @@ class NodeState {
                      std::int32_t pid, Instant now, const std::string& command = {},
                      std::int32_t restart = 0);
 
+  // The launcher of an announced process has seen that its program will not record. What that executes may.
+  void expect_no_agent(ProcessId process, wire::UnrecordedReason reason);
+
   // The process sent a segment. If it had one before, that ended with its exec. If a launcher below
   // clusterprof has given it a rank, announced processes are that launcher, or those around it, and no ranks.
   ProcessId hello(std::optional<ProcessId> known, std::int32_t pid, SegmentView segment, Instant now);

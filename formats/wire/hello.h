@@ -56,6 +56,7 @@ struct Announce {
   std::int32_t pid;                           // the process that will be the program
   std::int32_t rank, world_size, local_size;  // -1 unknown
   std::int32_t restart;                       // how often the launcher had started the rank before
+  std::int32_t unrecorded;  // why it will not be recorded (UnrecordedReason), and 1; 0: it will be
 };
 static_assert(sizeof(Announce) == 40);
 

@@ -171,6 +171,50 @@ class Unrecorded(recording.RecordingTest):
         self.assertIn("4 programs that recorded processes executed ran unrecorded: they are linked statically",
                       " ".join(text.split()))
 
+    def said_of(self, command, run, options=("-q",)):
+        """What is said at once of a command that cannot be recorded itself, and its row in the table of processes."""
+        done = self.record(command, options=options, run=run)
+        self.assertEqual(done.returncode, 0)
+        rows = {row["how"]: row for row in self.report(run)["processes"]}
+        self.assertEqual(rows["rank"]["command"], command)
+        return done.stderr.decode(), rows
+
+    def test_a_command_that_is_linked_statically(self):
+        program = self.static_program()
+        said, rows = self.said_of([program], "run")
+        self.assertEqual(said, f"clusterprof: {program} is linked statically; it runs unrecorded, only programs that it starts are "
+                               "recorded\n")
+        self.assertEqual(rows["rank"]["unrecorded"], "static_program")
+        said, _ = self.said_of([program], "alone", ["-q", "--no-children"])
+        self.assertEqual(said, f"clusterprof: {program} is linked statically; it runs unrecorded\n")
+        done = self.record([program], options=["--strict"], run="strict")
+        self.assertEqual((done.returncode, done.stderr.decode()), (125, f"clusterprof: {program} is linked statically\n"))
+        # A script that such a program executes, and the loader, which is none.
+        script = os.path.join(self.directory, "script")
+        with open(script, "w", encoding="ascii") as file:
+            file.write(f"#!{program}\n")
+        os.chmod(script, 0o755)
+        self.assertIn("script is linked statically; it runs", self.said_of([script], "of-script")[0])
+        self.assertEqual(self.record(["/lib64/ld-linux-x86-64.so.2", "/bin/true"], options=["-q"], run="loader").stderr, b"")
+        # What it starts is recorded.
+        starter, busy = self.compiled("starter", STARTER, "-static"), self.compiled("busy", BUSY, "-g")
+        done = self.record([starter, "start", busy], options=["-q", "-r", "500"], run="starts")
+        self.assertEqual(done.returncode, 9, done.stderr)
+        self.assertGreater(self.function(self.report("starts"), "works")["self_s"], 0)
+
+    def test_a_command_that_gets_privileges(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root, to give a program to another user")
+        program = os.path.join(self.directory, "as_nobody")
+        shutil.copy("/bin/true", program)
+        os.chown(program, 65534, 65534)
+        os.chmod(program, 0o4755)
+        os.chmod(self.directory, 0o755)
+        said, rows = self.said_of([program], "run")
+        self.assertEqual(said, f"clusterprof: {program} gets privileges (set-user-ID, capabilities), so that LD_PRELOAD is ignored; "
+                               "it runs unrecorded\n")
+        self.assertEqual(rows["rank"]["unrecorded"], "privileges")
+
     def test_environment_without_preload(self):
         self.assertEqual(self.counted(["sh", "-c", "env -i /bin/true; env -u LD_PRELOAD /bin/true; /bin/true"]),
                          {"other_environment": 2})

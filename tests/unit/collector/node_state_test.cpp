@@ -664,6 +664,22 @@ TEST_F(ProcessTableTest, AProcessThatGoesOnAsAnUnrecordedProgram) {
   EXPECT_EQ(row(200).unrecorded, shard::Unrecorded::kNo);
 }
 
+TEST_F(ProcessTableTest, AProgramOfWhichTheLauncherKnowsThatItWillNotRecord) {
+  const auto id = state_.announce(std::nullopt, 0, 1, 300, at(100), "./static");
+  state_.expect_no_agent(id, wire::UnrecordedReason::kStaticProgram);
+  EXPECT_EQ(row(300).unrecorded, shard::Unrecorded::kStaticProgram);
+  EXPECT_EQ(row(300).command, "./static");
+  EXPECT_TRUE(state_.is_unrecorded(id));
+  // It executes a program that is recorded.
+  FakeSegment next;
+  run(next, 300, 200, 900);
+  next.header().rank = 0;
+  state_.hello(id, 300, view(next), at(200));
+  EXPECT_EQ(row(300).unrecorded, shard::Unrecorded::kNo);
+  state_.expect_no_agent(id, wire::UnrecordedReason::kStaticProgram);
+  EXPECT_EQ(row(300).unrecorded, shard::Unrecorded::kNo) << "it is known by then";
+}
+
 TEST_F(ProcessTableTest, AProgramThatEndsBeforeItRecordsAndOneThatNeverDoes) {
   using wire::UnrecordedReason;
   FakeSegment early, failed;
