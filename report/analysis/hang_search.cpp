@@ -217,6 +217,14 @@ class HangSearch {
     return has_ended(row) && (data_.ranks[row].exit_signal != 0 || data_.ranks[row].exit_status != 0);
   }
 
+  // Once its launcher is gone, an MPI library ends its process by an exit status, whatever that is doing.
+  [[nodiscard]] bool ended_with_launcher(const shard::Rank& rank) const {
+    return rank.exit_status != 0 && std::ranges::any_of(data_.run.notes, [&](const shard::Note& note) {
+             return note.code == shard::NoteCode::kLauncherGone && note.first_rank <= rank.rank &&
+                    rank.rank <= note.last_rank;
+           });
+  }
+
   // The latest time of which something is known of all ranks: what they do is compared as of then. Ranks are
   // looked at at different times, and one may have gone on since.
   bool find_time() {
@@ -230,8 +238,8 @@ class HangSearch {
       row_of_.emplace(rank.rank, row);
       const std::int64_t look = look_utc_ns(rank);
       // Those that a launcher ends together end in what they were doing.
-      ended_[row] =
-          has_exit(rank) && (!was_killed(rank) || look + static_cast<std::int64_t>(kStill_ns) <= newest);
+      ended_[row] = has_exit(rank) && ((!was_killed(rank) && !ended_with_launcher(rank)) ||
+                                       look + static_cast<std::int64_t>(kStill_ns) <= newest);
       stale_[row] = !has_exit(rank) && look + kStale_ns < newest;
       if (!ended_[row] && !stale_[row]) time = std::min(time.value_or(look), look);
     }

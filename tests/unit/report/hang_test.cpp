@@ -291,6 +291,26 @@ TEST(Hang, IsSeenInTheLastStateOfAJobThatWasKilled) {
   EXPECT_EQ(render_json(*stored), render_json(a));
 }
 
+// Open MPI's ranks exit with a status of their own then.
+TEST(Hang, IsSeenInTheLastStateOfAJobWhoseLauncherWasKilled) {
+  Barrier job;
+  job.thread(2, "lost", "train.py", 20, Category::kIdle, 8500, 0, "clock_nanosleep");
+  for (std::uint32_t r = 0; r < 4; ++r) {
+    job.data.ranks[r].flags = shard::kUsedMpi | shard::kExitStatusKnown;
+    job.data.ranks[r].exit_status = 195;
+    job.data.ranks[r].elapsed_ns += r * 10 * kMs;
+    job.data.threads[r].flags = 0;
+  }
+  EXPECT_FALSE(job.hang()->is_deadlock) << "they may have ended by themselves";
+  job.data.run.notes.push_back(note_of_ranks(shard::NoteCode::kLauncherGone, {0, 3}));
+  EXPECT_EQ(job.said(), "Deadlock: r" + kBarrier + "is in lost() train.py:20, asleep for 8.50 s.");
+  const Analysis a = analyse(job.data);
+  ASSERT_FALSE(a.findings.empty());
+  EXPECT_EQ(a.findings[0].kind, FindingKind::kDeadlock);
+  job.data.ranks[2].exit_status = 0;
+  EXPECT_FALSE(job.hang()->is_deadlock) << "it was no failure, so it has just ended";
+}
+
 TEST(Hang, IsNotSaidBeforeNothingHasMovedForLong) {
   HungJob job(2);
   job.collective(0).lasted_ns = kShort * kMs;
