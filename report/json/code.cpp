@@ -86,6 +86,11 @@ void ReportDocument::processes() {
       more();
     });
   };
+  const auto call_path = [&](std::uint32_t creation_path) {
+    std::vector<std::string> path;
+    for (const SourceLocation& frame : a_.creation_paths[creation_path]) path.push_back(words::frame(frame));
+    out_("call_path", path);
+  };
   out_.rows("processes", a_.processes, [&](const ProcessRow& row) {
     out_("pid", row.pid)("ppid", row.parent_pid)("rank", row.rank)("count", row.count)("group", row.group);
     out_("how", kProcessHowNames[static_cast<std::size_t>(row.how)]);
@@ -93,7 +98,7 @@ void ReportDocument::processes() {
     out_("command", row.command)("start_s", row.start_s);
     out_("end_s", row.runs ? Seconds() : Seconds(row.start_s + row.elapsed_s));
     out_("cpu_s", row.cpu_s)("children_cpu_s", row.children_cpu_s);
-    place("created_by", row.created_by, [] {});
+    place("created_by", row.created_by, [&] { call_path(a_.process_groups[row.group].creation_path); });
     place("top", row.top, [&] { out_("time_s", row.top_s); });
     out_.object("exit", [&] { out_("status", row.exit_status)("signal", row.exit_signal); });
   });
@@ -105,12 +110,7 @@ void ReportDocument::processes() {
     out_("cpu_s", known(row.cpu_s))("cpu_min_s", known(row.cpu_min_s));
     out_("cpu_mean_s", known(row.cpu_mean_s))("cpu_max_s", known(row.cpu_max_s));
     out_("start_s", row.start_s)("end_s", row.end_s);
-    place("created_by", row.created_by, [&] {
-      std::vector<std::string> path;
-      for (const SourceLocation& frame : a_.creation_paths[row.creation_path])
-        path.push_back(words::frame(frame));
-      out_("call_path", path);
-    });
+    place("created_by", row.created_by, [&] { call_path(row.creation_path); });
     place("top", row.top, [&] { out_("time_s", row.top_s); });
   });
 }

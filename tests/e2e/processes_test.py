@@ -409,6 +409,7 @@ class Processes(recording.RecordingTest):
             self.assertEqual((row["exit"]["status"], row["exit"]["signal"]), exits, mark)
             made_on = report["process_groups"][row["group"]]["created_by"]
             self.assertIn("children.py", made_on["call_path"][0], mark)
+            self.assertEqual(row["created_by"]["call_path"], made_on["call_path"])
         words = sum((row["command"] for row in report["processes"]), [])
         self.assertIn("--password=***", words)
         self.assertNotIn("--password=secret", words)
