@@ -182,7 +182,8 @@ void WaitAnalyser::finish(shard::ShardData& merged) {
   merged.root_causes = root_causes(trace, matches, waits, activity, scale);
   merged.time_windows = time_windows(trace, waits, scale);
   merged.critical_times.clear();
-  if (trace.level == 0) merged.critical_times = critical_path(trace, waits, activity);
+  if (trace.level == 0)
+    merged.critical_times = critical_path(trace, waits, activity, merged.recording_windows);
   if (why_incomplete(trace, matches, merged) == Incomplete::kNo) analysis.ideal_ns = ideal_ns(trace, matches);
   set_rank_waits(trace, waits, scale, merged);
   add_unfinished_waits(merged);

@@ -43,6 +43,35 @@ class IdealCosts {
   std::vector<std::int64_t> done_ns_;  // of the lane's call
 };
 
+// When ranks were recorded, on the clock of the events. A rank without windows was recorded all the time.
+class RecordedTime {
+ public:
+  RecordedTime(const Trace& trace, const std::vector<shard::RecordingWindow>& windows) {
+    if (windows.empty()) return;
+    std::map<std::uint32_t, std::int64_t> starts;
+    for (const Lane& lane : trace.lanes)
+      if (lane.thread == 0) starts[lane.rank] = lane.begin_ns;
+    for (const shard::RecordingWindow& window : windows)
+      if (const auto start = starts.find(window.rank); start != starts.end())
+        of_rank_[window.rank].push_back({start->second + static_cast<std::int64_t>(window.begin_ns),
+                                         start->second + static_cast<std::int64_t>(window.end_ns)});
+  }
+  [[nodiscard]] std::int64_t between(std::uint32_t rank, std::int64_t begin_ns, std::int64_t end_ns) const {
+    const auto windows = of_rank_.find(rank);
+    if (windows == of_rank_.end()) return end_ns - begin_ns;
+    std::int64_t ns = 0;
+    const auto& all = windows->second;
+    auto window =
+        std::partition_point(all.begin(), all.end(), [&](const auto& of) { return of.second <= begin_ns; });
+    for (; window != all.end() && window->first < end_ns; ++window)
+      ns += std::min(window->second, end_ns) - std::max(window->first, begin_ns);
+    return ns;
+  }
+
+ private:
+  std::map<std::uint32_t, std::vector<std::pair<std::int64_t, std::int64_t>>> of_rank_;
+};
+
 }  // namespace
 
 std::uint64_t ideal_ns(const Trace& trace, const Matches& matches) {
@@ -51,8 +80,10 @@ std::uint64_t ideal_ns(const Trace& trace, const Matches& matches) {
 }
 
 std::vector<shard::CriticalTime> critical_path(const Trace& trace, const Waits& waits,
-                                               const ActivityReader& activity) {
+                                               const ActivityReader& activity,
+                                               const std::vector<shard::RecordingWindow>& windows) {
   if (trace.lanes.empty()) return {};
+  const RecordedTime recorded(trace, windows);
   std::map<std::pair<std::uint32_t, std::uint32_t>, double> sums;
   const Lane* lane = nullptr;
   for (const Lane& other : trace.lanes)
@@ -69,15 +100,13 @@ std::vector<shard::CriticalTime> critical_path(const Trace& trace, const Waits& 
   // it go on for ever.
   for (std::size_t steps = 2 * trace.events.size() + trace.lanes.size(); steps != 0; --steps) {
     const Interval gap = interval_before(trace, *lane, next);
-    const std::int64_t gap_ns = std::min(until, gap.end_ns) - gap.begin_ns;
+    const std::int64_t gap_ns = recorded.between(lane->rank, gap.begin_ns, std::min(until, gap.end_ns));
     if (gap_ns > 0) {
-      const double useful =
-          static_cast<double>(gap.useful_ns) / static_cast<double>(gap.end_ns - gap.begin_ns);
-      const double ns = static_cast<double>(gap_ns);
+      const auto whole_ns = static_cast<double>(recorded.between(lane->rank, gap.begin_ns, gap.end_ns));
+      const double useful = std::min(static_cast<double>(gap.useful_ns) / whole_ns, 1.0);
+      const auto ns = static_cast<double>(gap_ns);
       activity.add_gap(*lane, next, ns * useful, here);
-      if (useful < 1)
-        activity.add_calls(*lane, next, ns * (1 - useful),
-                           static_cast<double>(gap.end_ns - gap.begin_ns) * (1 - useful), here);
+      if (useful < 1) activity.add_calls(*lane, next, ns * (1 - useful), whole_ns * (1 - useful), here);
       charge();
     }
     until = std::min(until, gap.begin_ns);

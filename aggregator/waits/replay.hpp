@@ -18,10 +18,11 @@ namespace clusterprof::aggregator::waits {
 // contradict each other.
 [[nodiscard]] std::uint64_t ideal_ns(const Trace& trace, const Matches& matches);
 
-// Walks back from the end of the last rank; at each wait it goes on at the rank that ended the wait. Rows by
-// rank, then path.
-[[nodiscard]] std::vector<shard::CriticalTime> critical_path(const Trace& trace, const Waits& waits,
-                                                             const ActivityReader& activity);
+// Walks back from the end of the last rank; at each wait it goes on at the rank that ended the wait. Leaves
+// out what was not recorded (`windows` of ranks that have some). Rows by rank, then path.
+[[nodiscard]] std::vector<shard::CriticalTime> critical_path(
+    const Trace& trace, const Waits& waits, const ActivityReader& activity,
+    const std::vector<shard::RecordingWindow>& windows = {});
 
 // Divides the time from the first rank's start to the last rank's end into up to 64 windows.
 [[nodiscard]] std::vector<shard::TimeWindow> time_windows(const Trace& trace, const Waits& waits,

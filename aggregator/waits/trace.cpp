@@ -352,16 +352,31 @@ void TraceBuilder::take_events(const shard::ShardData& merged, const NewRows& ro
 
 namespace {
 
+// Since the start of each rank, when the last of its events may have been: until it ended, or its last window
+// did.
+std::vector<std::int64_t> events_until(const shard::ShardData& merged) {
+  std::vector<std::uint64_t> until(merged.ranks.size());
+  for (const shard::RecordingWindow& window : merged.recording_windows)
+    until[window.rank] = std::max(until[window.rank], window.end_ns);
+  std::vector<std::int64_t> result;
+  result.reserve(until.size());
+  for (std::size_t i = 0; i < until.size(); ++i) {
+    const std::uint64_t elapsed_ns = merged.ranks[i].elapsed_ns;
+    result.push_back(signed_ns(until[i] == 0 ? elapsed_ns : std::min(until[i], elapsed_ns)));
+  }
+  return result;
+}
+
 // Sets when each thread began and ended, on the clock of the events. The offset between a node's real-time
 // and monotonic clocks is chosen so that the first of its ranks to end does so with its last event.
 void set_begin_and_end(const shard::ShardData& merged, Trace& trace) {
+  const std::vector<std::int64_t> until_ns = events_until(merged);
   std::vector<std::int64_t> utc_minus_local(merged.nodes.size(), std::numeric_limits<std::int64_t>::max());
   for (const Lane& lane : trace.lanes) {
     const shard::Rank& rank = merged.ranks[lane.rank];
     if (rank.elapsed_ns == 0) continue;
-    utc_minus_local[lane.node] =
-        std::min(utc_minus_local[lane.node],
-                 utc_ns(rank) + signed_ns(rank.elapsed_ns) - trace.events[lane.end - 1].exit_ns);
+    utc_minus_local[lane.node] = std::min(
+        utc_minus_local[lane.node], utc_ns(rank) + until_ns[lane.rank] - trace.events[lane.end - 1].exit_ns);
   }
   for (Lane& lane : trace.lanes) {
     const shard::Rank& rank = merged.ranks[lane.rank];

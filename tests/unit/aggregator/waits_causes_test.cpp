@@ -379,6 +379,24 @@ TEST(CriticalPathTest, GoesToTheRankThatWasWaitedFor) {
                                      {"0 long", 30 * kMs}}));
 }
 
+// Nobody knows what was before the window and behind it, and the last event is not where a rank ends.
+TEST(CriticalPathTest, HasOnlyWhatWasRecorded) {
+  MadeRun run(2);
+  run.add(0, barrier_after(130 * kMs, 131 * kMs, 0, {{"long", 30}}));
+  run.add(1, barrier_after(110 * kMs, 132 * kMs, 0, {{"short", 10}}));
+  run.add(0, receives(1, 136 * kMs, 162 * kMs, 0, {{"wait for it", 5}}));
+  run.add(1, sends(0, 160 * kMs, 161 * kMs, 0, {{"middle", 28}}));
+  run.ends[0] = 270 * kMs;
+  run.ends[1] = 261 * kMs;
+  std::vector<shard::ShardData> shards = run.shards();
+  shards[0].recording_windows = {{0, 100 * kMs, 164 * kMs}, {1, 100 * kMs, 161 * kMs}};
+  EXPECT_EQ(critical_of(MadeRun::analyse(shards)), (Rows{{"0 ?", 2 * kMs},
+                                                         {"0 MPI_Recv", 2 * kMs},
+                                                         {"1 middle", 28 * kMs},
+                                                         {"1 MPI_Barrier", 2 * kMs},
+                                                         {"0 long", 30 * kMs}}));
+}
+
 TEST(CriticalPathTest, MpiTimeBeforeTheFirstEventIsThatOfInit) {
   MadeRun run(2);
   for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier_after(30 * kMs, 31 * kMs, 0, {{"load", 10}}));
