@@ -180,7 +180,7 @@ void WaitAnalyser::finish(shard::ShardData& merged) {
   find_unmatched(trace, merged);
   merged.wait_states = direct_causes(trace, waits, activity, scale);
   merged.root_causes = root_causes(trace, matches, waits, activity, scale);
-  merged.time_windows = time_windows(trace, waits, scale);
+  merged.time_windows = time_windows(trace, waits, scale, merged.recording_windows);
   merged.critical_times.clear();
   if (trace.level == 0)
     merged.critical_times = critical_path(trace, waits, activity, merged.recording_windows);

@@ -56,15 +56,23 @@ class RecordedTime {
         of_rank_[window.rank].push_back({start->second + static_cast<std::int64_t>(window.begin_ns),
                                          start->second + static_cast<std::int64_t>(window.end_ns)});
   }
-  [[nodiscard]] std::int64_t between(std::uint32_t rank, std::int64_t begin_ns, std::int64_t end_ns) const {
+  // Calls with the recorded parts of the time between the two, in their order.
+  template <typename Function>
+  void each(std::uint32_t rank, std::int64_t begin_ns, std::int64_t end_ns, Function function) const {
     const auto windows = of_rank_.find(rank);
-    if (windows == of_rank_.end()) return end_ns - begin_ns;
-    std::int64_t ns = 0;
+    if (windows == of_rank_.end()) {
+      if (begin_ns < end_ns) function(begin_ns, end_ns);
+      return;
+    }
     const auto& all = windows->second;
     auto window =
         std::partition_point(all.begin(), all.end(), [&](const auto& of) { return of.second <= begin_ns; });
     for (; window != all.end() && window->first < end_ns; ++window)
-      ns += std::min(window->second, end_ns) - std::max(window->first, begin_ns);
+      function(std::max(window->first, begin_ns), std::min(window->second, end_ns));
+  }
+  [[nodiscard]] std::int64_t between(std::uint32_t rank, std::int64_t begin_ns, std::int64_t end_ns) const {
+    std::int64_t ns = 0;
+    each(rank, begin_ns, end_ns, [&](std::int64_t from, std::int64_t to) { ns += to - from; });
     return ns;
   }
 
@@ -135,7 +143,9 @@ std::vector<shard::CriticalTime> critical_path(const Trace& trace, const Waits& 
   return rows;
 }
 
-std::vector<shard::TimeWindow> time_windows(const Trace& trace, const Waits& waits, const Scale& scale) {
+std::vector<shard::TimeWindow> time_windows(const Trace& trace, const Waits& waits, const Scale& scale,
+                                            const std::vector<shard::RecordingWindow>& recording) {
+  const RecordedTime recorded(trace, recording);
   constexpr std::int64_t kMaxWindows = 64, kShortest = 1'000'000;
   std::int64_t begin_ns = std::numeric_limits<std::int64_t>::max();
   std::int64_t end_ns = std::numeric_limits<std::int64_t>::min();
@@ -167,15 +177,28 @@ std::vector<shard::TimeWindow> time_windows(const Trace& trace, const Waits& wai
     one.assign(count, 0);
     for (std::uint32_t e = lane.first;; e = trace.call_end(e)) {
       const Interval gap = interval_before(trace, lane, e);
-      spread(one, gap.begin_ns, gap.end_ns, static_cast<double>(gap.ran_ns));
+      const auto whole_ns = static_cast<double>(recorded.between(lane.rank, gap.begin_ns, gap.end_ns));
+      const double ran_ns = std::min(static_cast<double>(gap.ran_ns), whole_ns);
+      recorded.each(lane.rank, gap.begin_ns, gap.end_ns, [&](std::int64_t from, std::int64_t to) {
+        spread(one, from, to, ran_ns * static_cast<double>(to - from) / whole_ns);
+      });
       if (e == lane.end) break;
     }
     own_startup.assign(count, 0);
     for (const Lane::Stretch& stretch : {lane.init, lane.finalize}) {
       const std::int64_t from = lane.begin_ns + stretch.begin_ns;
       const std::int64_t to = std::min(from + stretch.length_ns, lane.end_ns);
-      spread(own_startup, from, to, static_cast<double>(to - from));
+      recorded.each(lane.rank, from, to, [&](std::int64_t from_ns, std::int64_t to_ns) {
+        spread(own_startup, from_ns, to_ns, static_cast<double>(to_ns - from_ns));
+      });
     }
+    // What was not recorded is left out in the same way.
+    std::int64_t until_ns = begin_ns;
+    recorded.each(lane.rank, begin_ns, end_ns, [&](std::int64_t from, std::int64_t to) {
+      spread(own_startup, until_ns, from, static_cast<double>(from - until_ns));
+      until_ns = to;
+    });
+    if (until_ns != begin_ns) spread(own_startup, until_ns, end_ns, static_cast<double>(end_ns - until_ns));
     for (std::size_t i = 0; i < count; ++i) {
       sum[i] += one[i];
       largest[i] = std::max(largest[i], one[i]);

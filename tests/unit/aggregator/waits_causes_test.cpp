@@ -395,6 +395,21 @@ TEST(CriticalPathTest, HasOnlyWhatWasRecorded) {
                                                          {"1 middle", 28 * kMs},
                                                          {"1 MPI_Barrier", 2 * kMs},
                                                          {"0 long", 30 * kMs}}));
+  // Nor is it shown over time: what is left of each step is what was recorded of it.
+  const std::vector<shard::TimeWindow> steps = MadeRun::analyse(shards).time_windows;
+  ASSERT_EQ(steps.size(), 64u);
+  const auto length_ns = [](const shard::TimeWindow& step) { return step.end_ns - step.begin_ns; };
+  double left_ns = 0, useful_ns = 0;
+  for (const shard::TimeWindow& step : steps) {
+    left_ns += static_cast<double>(length_ns(step)) - static_cast<double>(step.startup_ns);
+    useful_ns += step.useful_mean_ns;
+  }
+  EXPECT_NEAR(left_ns, 64e6, 1e3);
+  EXPECT_EQ(steps.front().startup_ns, length_ns(steps.front()));
+  EXPECT_EQ(steps.back().startup_ns, length_ns(steps.back()));
+  EXPECT_EQ(steps.front().useful_mean_ns, 0);
+  EXPECT_NEAR(useful_ns, (30e6 + 10e6 + 5e6 + 28e6 + 2e6) / 2, 1e3)
+      << "rank 0 has 2 ms more before its window ends";
 }
 
 TEST(CriticalPathTest, MpiTimeBeforeTheFirstEventIsThatOfInit) {
