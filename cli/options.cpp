@@ -38,7 +38,8 @@ constexpr std::string_view kHelpHead =
     "Usage: [LAUNCHER] clusterprof [options] [--] COMMAND [ARGUMENTS]\n"
     "       clusterprof run [options] -- [LAUNCHER] COMMAND [ARGUMENTS]\n"
     "       clusterprof report RUN\n\n"
-    "LAUNCHER is mpirun, mpiexec, srun or nothing, and comes first. The command's output, exit\n"
+    "LAUNCHER is mpirun, mpiexec, srun, torchrun --no-python or nothing, and comes first; it may\n"
+    "also be the command: clusterprof torchrun train.py. The command's output, exit\n"
     "status and signals are its own. At the end a summary goes to stderr, once.\n";
 
 constexpr std::string_view kHelpTail =

@@ -25,8 +25,20 @@ using Align = Table::Align;
 
 constexpr std::size_t kProgramColumns = 28;
 
-std::string not_recorded(shard::Unrecorded unrecorded) {
-  return fmt::format("not recorded: {}", words::unrecorded_phrase(shard::unrecorded_name(unrecorded)));
+// Where there is little room, the reason is what matters.
+std::string not_recorded(shard::Unrecorded unrecorded, std::size_t room) {
+  const std::string_view why = words::unrecorded_phrase(shard::unrecorded_name(unrecorded));
+  const std::string whole = fmt::format("not recorded: {}", why);
+  return columns(whole) <= room ? whole : shorten(why, room);
+}
+
+// The table above has the reason, too.
+std::string command_cell(const ProcessRow& row, std::size_t room) {
+  std::string command = printable(command_line(row.command));
+  if (row.count != 1) command = fmt::format("{} x {}", row.count, command);
+  if (row.unrecorded == shard::Unrecorded::kNo) return shorten_middle(command, room);
+  const std::string whole = fmt::format("{} ({})", command, not_recorded(row.unrecorded, std::string::npos));
+  return columns(whole) <= room ? whole : shorten_middle(command, room);
 }
 
 void print_each(Page& page, const Analysis& a, const ResourceOptions& options) {
@@ -50,15 +62,11 @@ void print_each(Page& page, const Analysis& a, const ResourceOptions& options) {
           if (row.runs) ending = "running";
           if (row.exit_status) ending = std::to_string(*row.exit_status);
           if (row.exit_signal) ending = signal_name(*row.exit_signal);
-          std::string command = printable(command_line(row.command));
-          if (row.count != 1) command = fmt::format("{} x {}", row.count, command);
-          if (row.unrecorded != shard::Unrecorded::kNo)
-            command += fmt::format(" ({})", not_recorded(row.unrecorded));
           table.row({std::to_string(row.rank), std::to_string(row.pid), std::to_string(row.parent_pid),
                      kProcessHowNames[static_cast<std::size_t>(row.how)], seconds(row.start_s),
                      row.runs ? "-" : seconds(row.start_s + row.elapsed_s),
                      row.cpu_s ? seconds(*row.cpu_s) : "-", ending,
-                     room == 0 ? "" : shorten_middle(command, room)});
+                     room == 0 ? "" : command_cell(row, room)});
         }
       });
   note_the_rest(page, shown, a.processes.size());
@@ -114,7 +122,7 @@ void print_processes(Page& page, const Analysis& a, const ShortPaths& paths, con
   };
   print("mostly in", [&](const ProcessGroup& group, std::size_t room) {
     return group.unrecorded == shard::Unrecorded::kNo ? place_cell(group.top, paths, room)
-                                                      : shorten(not_recorded(group.unrecorded), room);
+                                                      : not_recorded(group.unrecorded, room);
   });
   note_the_rest(page, shown, groups.size());
   page.line("  cpu: of all of them; min, mean, max: of one of them", Style::kDim);
