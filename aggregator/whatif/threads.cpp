@@ -7,15 +7,10 @@
 #include <set>
 #include <tuple>
 
+#include "formats/shard/openmp_sums.hpp"
+
 namespace clusterprof::aggregator::whatif {
 namespace {
-
-using shard::OmpKind;
-
-bool lets_one_through(OmpKind kind) {
-  return kind == OmpKind::kSingle || kind == OmpKind::kLock || kind == OmpKind::kCritical ||
-         kind == OmpKind::kAtomic || kind == OmpKind::kOrdered;
-}
 
 // Of the work of a region's threads: if one of them did so much of it, the others had nothing to do.
 constexpr double kAllOfIt = 0.95;
@@ -42,7 +37,7 @@ ThreadFactors::ThreadFactors(const shard::ShardData& merged, double threads) {
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, double>
       one_by_one_ns;  // rank, path, threads
   for (const shard::OmpConstruct& row : merged.omp_constructs)
-    if (is_of_main(row) && row.threads > 1 && lets_one_through(row.kind))
+    if (is_of_main(row) && row.threads > 1 && shard::lets_one_through(row.kind))
       one_by_one_ns[{row.rank, row.region_path, row.threads}] +=
           static_cast<double>(row.wait_ns) / static_cast<double>(row.threads - 1);
   // A team of one thread has the program's reasons (`if`, `num_threads`), and keeps them, unless the rank was

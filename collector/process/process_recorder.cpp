@@ -214,6 +214,7 @@ double ProcessRecorder::poll(std::uint64_t now_ns) {
   samples_.settle_waits(std::min(read_until_ns_, left_from_ns_));
   read_until_ns_ = now_ns;
   update_measured_mpi(now_ns);
+  update_openmp(now_ns);
   events_.agree_on_level();
   return std::max(fullest, static_cast<double>(freed_slots_) / std::max(1u, segment_.layout().thread_slots));
 }
@@ -458,6 +459,30 @@ void ProcessRecorder::update_measured_mpi(std::uint64_t now_ns) {
   measured_mpi_ns_ = total_ns;
 }
 
+void ProcessRecorder::update_openmp(std::uint64_t now_ns) {
+  if (!openmp_.is_recorded() || !grid_.begun() || (!takes_all_ && !openmp_series_.is_due(now_ns))) return;
+  const auto since_ns = [&]() -> std::uint64_t {
+    const auto under_way = openmp_.region_under_way(0, now_ns);
+    return under_way ? under_way->since_ns : 0;
+  };
+  const std::uint64_t before_ns = since_ns();
+  const shard::OmpSums sums = openmp_.sums();
+  // Another region has begun meanwhile: which of them the sums have is not known.
+  const bool is_the_same = since_ns() == before_ns;
+  openmp_series_.look(grid_, sums, is_the_same ? before_ns : 0, start_.not_after(now_ns), now_ns);
+}
+
+void ProcessRecorder::add_openmp(ProcessReport& report, std::uint64_t now_ns) {
+  openmp_.read(report, now_ns);
+  if (!openmp_.is_recorded() || !grid_.begun()) return;
+  shard::OmpSums sums = openmp_.sums();
+  if (const auto under_way = openmp_.region_under_way(report.mpi_ns, now_ns))
+    sums.add(OpenMpTables::sums_of(*under_way));
+  OpenMpSeries until_now = openmp_series_;
+  until_now.look(grid_, sums, 0, start_.not_after(now_ns), now_ns);
+  report.openmp_series = until_now.block();
+}
+
 void ProcessRecorder::add_loops(std::vector<RawLoop>& loops, const RecordedThread& thread,
                                 const wire::ThreadSlot& slot, std::uint64_t now_ns) {
   if (!thread.loops.has_loops() || !grid_.begun()) return;
@@ -495,7 +520,7 @@ ProcessReport ProcessRecorder::report(std::uint64_t now_ns, Events which) {
   add_unrecorded_threads(report, now_ns);
   add_ended_threads(report);
   if (!finished_) add_living_threads(report, now_ns, nullptr);
-  openmp_.read(report, now_ns);
+  add_openmp(report, now_ns);
   add_drops(report);
   const bool ended_by_itself = (report.exit_flags & wire::kExitStatusKnown) != 0;
   report.last_path = samples_.last_path().find(report.calls_under_way, ended_by_itself, stacks_);

@@ -31,6 +31,7 @@
 #include "collector/mpi/event_log.hpp"
 #include "collector/mpi/event_reader.hpp"
 #include "collector/mpi/time_in_mpi.hpp"
+#include "collector/process/openmp_series.hpp"
 #include "collector/process/openmp_tables.hpp"
 #include "collector/process/process_report.hpp"
 #include "collector/process/process_tables.hpp"
@@ -144,6 +145,7 @@ class ProcessRecorder {
   // Another thread has the slot now, and this one did not report its end.
   void end_replaced_thread(RecordedThread& thread, std::uint64_t end_ns);
   void update_measured_mpi(std::uint64_t now_ns);
+  void update_openmp(std::uint64_t now_ns);
 
   // The parts of a report.
   void add_identity(ProcessReport& report, std::uint64_t now_ns) const;
@@ -154,6 +156,7 @@ class ProcessRecorder {
   void add_charges(ProcessReport& report, std::uint64_t now_ns) const;
   void add_sums(ProcessReport& report, std::uint64_t now_ns) const;
   void add_memory(ProcessReport& report, std::uint64_t now_ns);
+  void add_openmp(ProcessReport& report, std::uint64_t now_ns);
   void add_live_charges(ProcessReport& report, LiveTimes& times);
   void add_drops(ProcessReport& report) const;
   void add_events(ProcessReport& report, Events which);
@@ -188,6 +191,7 @@ class ProcessRecorder {
   MemoryReader memory_;
   ProcessTables tables_;
   OpenMpTables openmp_;
+  OpenMpSeries openmp_series_;
 
   std::unordered_map<std::uint32_t, RecordedThread> threads_;    // by slot
   std::vector<RawLoop> ended_loops_;                             // of threads that have ended

@@ -59,6 +59,7 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
     knows_run_delay = knows_run_delay || other.knows_run_delay;
     if (!last_path) last_path = other.last_path;
     main_series.add(other.main_series);
+    openmp_series.add(other.openmp_series);
   }
   counter_series.add(other.counter_series);
   open_times.insert(open_times.end(), other.open_times.begin(), other.open_times.end());

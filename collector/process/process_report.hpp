@@ -23,6 +23,7 @@
 #include "collector/mpi/event_log.hpp"
 #include "collector/mpi/mpi_amounts.hpp"
 #include "collector/process/openmp_amounts.hpp"
+#include "collector/process/openmp_series.hpp"
 #include "collector/process/thread_loops.hpp"
 #include "collector/process/thread_table.hpp"
 #include "collector/process/thread_ties.hpp"
@@ -102,6 +103,7 @@ struct ProcessReport {
   ThreadTable thread_table;
   std::vector<RawThreadSpan> thread_spans;  // of the rank's main process, when it has ended
   RawOpenMp openmp;
+  SeriesBlock openmp_series{kOpenMpColumns};  // of the main thread's regions, by column
 
   RawTasks tasks;
   std::vector<RawLoop> loops;  // of all threads; of many loops the busiest

@@ -26,6 +26,7 @@
 #include "collector/names/openmp_bodies.hpp"
 #include "collector/names/syscalls.hpp"
 #include "collector/os/os_process.hpp"
+#include "formats/shard/openmp_sums.hpp"
 #include "formats/shard/path_times.hpp"
 #include "formats/shard/rank_rows.hpp"
 #include "formats/wire/c10d_functions.h"
@@ -111,7 +112,9 @@ std::string counter_series_name(const std::string& counter) {
                      std::any_of(kRankColumnNames.begin(), kRankColumnNames.end(), is_it) ||
                      std::any_of(kNodeColumnNames.begin(), kNodeColumnNames.end(), is_it) ||
                      std::any_of(shard::kCategoryNames.begin(), shard::kCategoryNames.end(),
-                                 [&](const char* name) { return counter == std::string(name) + "_ns"; });
+                                 [&](const char* name) { return counter == std::string(name) + "_ns"; }) ||
+                     std::any_of(shard::kOmpSeries.begin(), shard::kOmpSeries.end(),
+                                 [&](const auto& series) { return counter == series.first; });
   return taken ? std::string(kPrefix) + counter : counter;
 }
 
@@ -816,6 +819,7 @@ void ShardBuilder::add_series(const NodeSnapshot& snapshot, Interned& shard, sha
   const auto counter = [&](std::uint32_t column) {
     return counter_series_name(snapshot.tables.counters[column]);
   };
+  const auto openmp = [](std::uint32_t column) { return std::string(shard::kOmpSeries[column].first); };
   const auto held = [](std::uint32_t) { return std::string(shard::kHeldSeries); };
   for (std::size_t i = 0; i < snapshot.ranks.size(); ++i) {
     const RankSnapshot& rank = snapshot.ranks[i];
@@ -824,6 +828,7 @@ void ShardBuilder::add_series(const NodeSnapshot& snapshot, Interned& shard, sha
     add(rank.report.main_series, 0, category, data.rank_series, owner);
     add(rank.series, kRankLevels, rank_column, data.rank_series, owner);
     add(rank.report.counter_series, 0, counter, data.rank_series, owner);
+    add(rank.report.openmp_series, 0, openmp, data.rank_series, owner);
     add(rank.held, 1, held, data.rank_series, owner);
     std::stable_sort(data.rank_series.begin() + static_cast<std::ptrdiff_t>(first), data.rank_series.end(),
                      [](const shard::RankSeries& a, const shard::RankSeries& b) {

@@ -1782,6 +1782,142 @@ TEST_F(OpenMp, RowsThatCannotBeTrueAreCounted) {
   EXPECT_EQ(report.drops.at("damaged_openmp"), 3u);
 }
 
+// By series: {time since kStart in ms: amount}.
+using OverTime = std::map<std::string, std::map<std::uint64_t, std::uint64_t>>;
+
+class OpenMpOverTime : public OpenMp {
+ protected:
+  // Regions of two threads have ended, of which the second has waited.
+  void add_regions(std::uint64_t ms, std::uint64_t wait_ms) {
+    wire::OmpSite& region = fake_.omp_region(2, 2, {kProgram + 0x1ff, kProgram + 0x300});
+    region.count += 1;
+    region.time_ns += ms * kMs;
+    for (const std::uint32_t number : {0u, 1u}) {
+      wire::OmpRow& row = fake_.omp_row(number, 2, number, region.count, region.time_ns, 0);
+      waited_ns_[number] += number * wait_ms * kMs;
+      row.wait_ns = waited_ns_[number];
+    }
+  }
+  void begin_region(std::uint64_t ms) {
+    fake_.header().openmp.region_site = 2;
+    fake_.header().openmp.region_since_ns = kStart + ms * kMs;
+  }
+  void end_region() { fake_.header().openmp.region_since_ns = 0; }
+  OverTime over_time(std::uint64_t now_ms) {
+    OverTime found;
+    SeriesBlock block = recorder().report(kStart + now_ms * kMs).openmp_series;
+    block.for_each(grid_, [&](std::uint32_t column, std::uint32_t bin, std::uint64_t value) {
+      const std::uint64_t at_ns = (grid_.first() + bin) * grid_.width_ns() - 5'000'000'000;
+      found[std::string(shard::kOmpSeries[column].first)][at_ns / kMs] = value;
+    });
+    return found;
+  }
+  // Between two times; the bins are of 1 ms as long as nothing is looked at for more than a second.
+  static std::uint64_t sum(const OverTime& all, const std::string& name, std::uint64_t from_ms = 0,
+                           std::uint64_t to_ms = UINT64_MAX) {
+    std::uint64_t sum_ns = 0;
+    const auto found = all.find(name);
+    if (found == all.end()) return 0;
+    for (const auto& [at, value] : found->second)
+      if (at >= from_ms && at < to_ms) sum_ns += value;
+    return sum_ns;
+  }
+  std::uint64_t waited_ns_[2] = {0, 0};
+};
+
+TEST_F(OpenMpOverTime, RegionsBelongToTheTimeSinceTheLastLook) {
+  add_regions(80, 10);
+  recorder().poll(kStart + 100 * kMs);
+  add_regions(100, 40);
+  recorder().poll(kStart + 200 * kMs);
+  const OverTime all = over_time(200);
+  EXPECT_EQ(sum(all, "openmp_region_ns", 0, 100), 80 * kMs);
+  EXPECT_EQ(sum(all, "openmp_region_ns", 100, 200), 100 * kMs);
+  EXPECT_EQ(sum(all, "openmp_team_ns"), 2 * 180 * kMs);
+  EXPECT_EQ(sum(all, "openmp_wait_ns", 0, 100), 10 * kMs);
+  EXPECT_EQ(sum(all, "openmp_wait_ns", 100, 200), 40 * kMs);
+  EXPECT_EQ(sum(all, "openmp_threads_ns"), 2 * 180 * kMs);
+  EXPECT_FALSE(all.contains("openmp_one_by_one_ns")) << "zeros are not kept";
+}
+
+TEST_F(OpenMpOverTime, ALongRegionHasAllOfItsTimeOnceItHasEnded) {
+  add_regions(40, 0);
+  begin_region(40);
+  recorder().poll(kStart + 100 * kMs);
+  recorder().poll(kStart + 400 * kMs);
+  EXPECT_EQ(sum(over_time(450), "openmp_region_ns", 40, 450), 410 * kMs) << "it is under way";
+  EXPECT_EQ(sum(over_time(450), "openmp_threads_ns", 40, 450), 0u) << "what its threads do is not known";
+  end_region();
+  add_regions(420, 210);  // until 460; nothing comes after it
+  recorder().poll(kStart + 500 * kMs);
+  const OverTime all = over_time(500);
+  EXPECT_EQ(sum(all, "openmp_region_ns", 0, 40), 40 * kMs);
+  EXPECT_EQ(sum(all, "openmp_region_ns", 40, 400), 360 * kMs) << "all of the time in which it was seen";
+  EXPECT_EQ(sum(all, "openmp_region_ns", 400, 500), 60 * kMs);
+  EXPECT_NEAR(static_cast<double>(sum(all, "openmp_wait_ns", 40, 400)), 180.0 * kMs, 1);
+  EXPECT_EQ(sum(all, "openmp_wait_ns"), 210 * kMs);
+}
+
+TEST_F(OpenMpOverTime, TheRegionUnderWayEndsWhatHasEndedBefore) {
+  add_regions(60, 0);
+  begin_region(60);
+  recorder().poll(kStart + 100 * kMs);
+  EXPECT_EQ(sum(over_time(100), "openmp_threads_ns", 60), 0u);
+  EXPECT_EQ(sum(over_time(100), "openmp_threads_ns", 0, 60), 120 * kMs);
+}
+
+// Whenever it looks, the series add up to the tables, of regions inside others, of other threads and of what
+// cannot be true nothing, of constructs what they tell of waiting one by one and of asking.
+TEST_F(OpenMpOverTime, TheSumsAreThoseOfTheTables) {
+  wire::OmpSite& inner = fake_.omp_region(3, 2, {kProgram + 0x400});
+  inner.level = 1;
+  inner.count = 1;
+  inner.time_ns = 7 * kMs;
+  fake_.omp_row(2, 3, 0, 1, 7 * kMs, 0);
+  wire::OmpSite& shared = fake_.omp_region(4, 2, {kProgram + 0x500});
+  shared.shared = 1;
+  shared.count = 1;
+  shared.time_ns = 9 * kMs;
+  fake_.omp_row(3, 4, 0, 1, 9 * kMs, 0);
+  fake_.omp_row(4, 2, 7, 1, 9 * kMs, 0);  // the team has two threads
+  fake_.omp_construct(5, 2, 2, wire::OmpConstruct::kCritical, kProgram + 0x140);
+  fake_.omp_construct(6, 2, 2, wire::OmpConstruct::kLoop, kProgram + 0x150);
+  for (std::uint64_t at = 50; at <= 1000; at += 50) {
+    add_regions(30, at / 50);
+    fake_.omp_row(5, 5, 1, 1, at * kMs, at * kMs / 10);
+    fake_.omp_row(6, 6, 1, 1, at * kMs, 0).schedule_ns = at * kMs / 20;
+    fake_.header().openmp.region_site = 2;
+    fake_.header().openmp.region_since_ns = at % 100 == 0 ? 0 : kStart + (at - 10) * kMs;
+    recorder().poll(kStart + at * kMs);
+  }
+  const ProcessReport report = recorder().report(kStart + 1000 * kMs);
+  shard::OmpSums tables;
+  for (const auto& [key, region] : report.openmp.regions) {
+    if (!shard::OmpSums::counts(key.main ? 1 : 0, key.level)) continue;
+    shard::OmpRegion row;
+    row.threads = key.threads;
+    row.time_ns = region.time_ns;
+    for (const auto& [number, thread] : region.threads) {
+      row.threads_ns += thread.time_ns;
+      row.wait_ns += thread.wait_ns;
+    }
+    tables.add(row);
+    for (const auto& [construct_key, construct] : region.constructs) {
+      shard::OmpConstruct of;
+      of.kind = static_cast<shard::OmpKind>(construct_key.construct);
+      of.wait_ns = construct.wait_ns;
+      of.schedule_ns = construct.schedule_ns;
+      tables.add(of);
+    }
+  }
+  EXPECT_EQ(tables.region_ns, 20 * 30 * kMs);
+  EXPECT_EQ(tables.one_by_one_ns, 100 * kMs);
+  EXPECT_EQ(tables.asking_ns, 50 * kMs);
+  const OverTime all = over_time(1000);
+  for (const auto& [name, field] : shard::kOmpSeries)
+    EXPECT_EQ(sum(all, std::string(name)), tables.*field) << name;
+}
+
 // What a forked child did in regions is no time of the rank's main thread.
 TEST(OpenMpOfHelpers, IsNotTheMainThreads) {
   ProcessReport rank, helper;
@@ -1789,7 +1925,11 @@ TEST(OpenMpOfHelpers, IsNotTheMainThreads) {
   helper.openmp.processors[0] = 1;
   helper.openmp.regions[{5, 2, wire::OmpConstruct::kParallel, 0, true}].count = 2;
   rank.openmp.regions[{5, 2, wire::OmpConstruct::kParallel, 0, true}].count = 1;
+  TimeGrid grid;
+  grid.begin(kStart, 5'000'000'000);
+  helper.openmp_series.spread(grid, 0, kStart, kStart + kMs, 7);
   rank.add_amounts(helper, false);
+  EXPECT_TRUE(rank.openmp_series.empty());
   EXPECT_EQ(rank.openmp.method, wire::OmpMethod::kOmpt);
   EXPECT_EQ(rank.openmp.processors[0], 0u);
   EXPECT_EQ((rank.openmp.regions.at({5, 2, wire::OmpConstruct::kParallel, 0, true}).count), 1u);

@@ -585,8 +585,9 @@ TEST(ShardBuilder, CountersMayBeNamedLikeOtherSeries) {
   NodeState state(NodeOptions{"run-1", "n0", {"x"}, 1, 100, "wall"});
   const Instant start{kStart, 1'700'000'000'000'000'000};
   FakeSegment fake;
-  const std::vector<const char*> names = {"rss_bytes", "memory_used_bytes", "native_ns", "counter:native_ns",
-                                          "cycles",    "mpi_measured_ns"};
+  const std::vector<const char*> names = {
+      "rss_bytes", "memory_used_bytes", "native_ns",     "counter:native_ns",
+      "cycles",    "mpi_measured_ns",   "openmp_wait_ns"};
   fake.header().counter_count = static_cast<std::uint32_t>(names.size());
   for (std::size_t i = 0; i < names.size(); ++i) std::strcpy(fake.header().counter_names[i], names[i]);
   fake.header().usage.max_rss_bytes = 4096;
@@ -594,7 +595,7 @@ TEST(ShardBuilder, CountersMayBeNamedLikeOtherSeries) {
   FakeSegment::Sample sample;
   sample.time_ns = kStart + kMs;
   sample.cpu_ns = kMs;
-  sample.counters = {1, 2, 3, 4, 5, 6};
+  sample.counters = {1, 2, 3, 4, 5, 6, 7};
   sample.words = {0x10000};
   fake.header().mpi_state = static_cast<std::uint32_t>(wire::MpiState::kFinalised);
   fake.slot(0).mpi_time_ns = kMs / 2;
@@ -622,7 +623,8 @@ TEST(ShardBuilder, CountersMayBeNamedLikeOtherSeries) {
                                                         {"counter:counter:native_ns", 4},
                                                         {"cycles", 5},
                                                         {"mpi_measured_ns", kMs / 2},
-                                                        {"counter:mpi_measured_ns", 6}}));
+                                                        {"counter:mpi_measured_ns", 6},
+                                                        {"counter:openmp_wait_ns", 7}}));
   EXPECT_EQ(data.counters, (std::vector<std::string>(names.begin(), names.end())));
 }
 
