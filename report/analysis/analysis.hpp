@@ -975,6 +975,14 @@ struct OpenMpRank {
   double work_s = 0, wait_s = 0;  // of all threads, in regions of the main thread
 };
 
+// A part of the run: the same times and efficiencies as of all of it.
+struct OpenMpWindow {
+  double begin_s = 0, end_s = 0;
+  double work_s = 0, imbalance_s = 0, schedule_s = 0, serialization_s = 0;
+  OpenMpEfficiency efficiency;
+  std::optional<double> hybrid_parallel, hybrid_mpi;  // mpi is also empty where it is not known of this part
+};
+
 struct OpenMp {
   OpenMpEfficiency efficiency;
   // Together with MPI: parallel is the product of the other two; mpi is empty without MPI.
@@ -983,6 +991,7 @@ struct OpenMp {
   std::vector<OpenMpRegionRow> regions;                                     // by thread_s, largest first
   std::vector<OpenMpSerialRow> serial;                                      // by lost_s, largest first
   std::vector<OpenMpRank> ranks;                                            // by rank
+  std::vector<OpenMpWindow> windows;  // by time, with those of Analysis::windows; empty: not recorded
 };
 
 // Time of asyncio's tasks of a rank that have one name and run one coroutine. docs/metrics.md, "Tasks".
@@ -1048,7 +1057,8 @@ struct CriticalRow {
 struct WindowRow {
   double begin_s = 0, end_s = 0;
   double parallel = 0, communication = 0, wait_s = 0;
-  std::optional<double> load_balance;  // empty: no rank did anything outside MPI
+  std::optional<double> load_balance;                      // empty: no rank did anything outside MPI
+  std::optional<double> hybrid_parallel, openmp_parallel;  // as OpenMpWindow has them; empty: there is none
 };
 
 // How the waiting was analysed.

@@ -466,8 +466,10 @@ CLUSTERPROF_MEMBERS(OpenMpRegionRow, place, is_teams, level, count, unfinished, 
 CLUSTERPROF_MEMBERS(OpenMpSerialRow, place, time_s, lost_s, native_s)
 CLUSTERPROF_MEMBERS(OpenMpRank, rank, method, runtime, other_runtime, threads, processors, region_s, serial_s,
                     mpi_s, serial_native_s, work_s, wait_s)
+CLUSTERPROF_MEMBERS(OpenMpWindow, begin_s, end_s, work_s, imbalance_s, schedule_s, serialization_s,
+                    efficiency, hybrid_parallel, hybrid_mpi)
 CLUSTERPROF_MEMBERS(OpenMp, efficiency, hybrid_parallel, hybrid_mpi, hybrid_openmp, work_s, imbalance_s,
-                    schedule_s, serialization_s, regions, serial, ranks)
+                    schedule_s, serialization_s, regions, serial, ranks, windows)
 CLUSTERPROF_MEMBERS(TaskRow, rank, name, coroutine, file, line, time_s, cpu_s)
 CLUSTERPROF_MEMBERS(ImportRow, package, file, function, line, is_direct, own, time_s, self_s, main_thread_s,
                     ranks, spread)
@@ -484,7 +486,8 @@ CLUSTERPROF_MEMBERS(WaitRow, kind, rank, wait_s, count, causes, where)
 CLUSTERPROF_MEMBERS(DelayRow, kind, site, rank, place, wait_s, count, waiting_ranks, waiting_rank)
 CLUSTERPROF_MEMBERS(RootCauseRow, rank, place, wait_s, share, waiting_ranks, at_least)
 CLUSTERPROF_MEMBERS(CriticalRow, place, time_s, share, mean_s, max_rank)
-CLUSTERPROF_MEMBERS(WindowRow, begin_s, end_s, parallel, communication, wait_s, load_balance)
+CLUSTERPROF_MEMBERS(WindowRow, begin_s, end_s, parallel, communication, wait_s, load_balance, hybrid_parallel,
+                    openmp_parallel)
 CLUSTERPROF_MEMBERS(WaitQuality, event_level, operations, events, messages, unmatched_messages, collectives,
                     unmatched_collectives, clock_error_s, worst_violation_s, clock_violations, ideal_s,
                     unreceived_messages)

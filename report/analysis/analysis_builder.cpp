@@ -232,6 +232,7 @@ LineRows AnalysisBuilder::State::finish(Analysis& analysis) {
   off_cpu.finish(path_time, ranks, analysis);
   imports.finish(ranks, analysis);
   find_timeline(head, ranks.ascending, analysis);
+  openmp.find_windows(analysis);
   regions.finish(path_time, limits, counts, openmp, ranks, analysis);
   analysis.hang = find_hang(head, paths);
   analysis.failure = choose_failure(head, paths, analysis);

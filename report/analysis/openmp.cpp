@@ -65,7 +65,7 @@ struct TeamSums {
     threads = std::max(threads, region.threads);
   }
   void add(const shard::OmpConstruct& construct) {
-    if (lets_one_through(construct.kind)) one_by_one_ns += construct.wait_ns;
+    if (shard::lets_one_through(construct.kind)) one_by_one_ns += construct.wait_ns;
     loop_schedule_ns += construct.schedule_ns;
   }
   void add(const shard::OmpThread& thread) {
@@ -106,9 +106,23 @@ struct RegionSum {
 
 }  // namespace
 
-bool lets_one_through(OmpKind kind) {
-  return kind == OmpKind::kSingle || kind == OmpKind::kLock || kind == OmpKind::kCritical ||
-         kind == OmpKind::kAtomic || kind == OmpKind::kOrdered;
+OpenMpParts openmp_parts(const shard::OmpSums& sums, std::uint32_t threads, std::uint64_t unused_ns,
+                         std::uint64_t serial_ns) {
+  const std::uint64_t waited_ns = sums.wait_ns + sums.inner_wait_ns;
+  const std::uint64_t one_by_one_ns = std::min(sums.one_by_one_ns, sums.inner_wait_ns);
+  const std::uint64_t in_regions_ns = less(sums.threads_ns, waited_ns);
+  const std::uint64_t asking_ns = std::min(sums.asking_ns, in_regions_ns);
+  OpenMpParts parts;
+  parts.work_s = to_seconds(in_regions_ns - asking_ns + serial_ns);
+  parts.imbalance_s = to_seconds(waited_ns - one_by_one_ns);
+  parts.schedule_s = to_seconds(sums.schedule_ns + asking_ns);
+  parts.serialization_s =
+      to_seconds(serial_ns) * (threads - 1) + to_seconds(unused_ns) + to_seconds(one_by_one_ns);
+  return parts;
+}
+
+std::uint64_t openmp_serial_ns(const shard::OmpSums& sums, std::uint64_t recorded_ns, std::uint64_t mpi_ns) {
+  return less(recorded_ns, sums.region_ns + less(mpi_ns, sums.mpi_ns));
 }
 
 void keep_costly(std::vector<OpenMpRegionRank>& ranks, std::size_t most) {
@@ -136,47 +150,35 @@ void OpenMpTime::read_ranks() {
   for (const shard::OmpRank& row : head_.omp_ranks)
     if (row.rank < of_rank_.size()) of_rank_[row.rank].of = &row;
   const auto is_of_main = [&](const auto& row) {
-    return row.rank < of_rank_.size() && row.main != 0 && row.level == 0;
+    return row.rank < of_rank_.size() && shard::OmpSums::counts(row.main, row.level);
   };
-  for (const shard::OmpRegion& region : head_.omp_regions) {
-    if (!is_of_main(region)) continue;
-    Rank& rank = of_rank_[region.rank];
-    rank.region_ns += region.time_ns;
-    rank.region_mpi_ns += region.mpi_ns;
-    rank.thread_ns += region.threads_ns;
-    rank.wait_ns += region.wait_ns;
-    rank.inner_wait_ns += region.inner_wait_ns;
-    rank.schedule_ns += region.schedule_ns;
-  }
+  for (const shard::OmpRegion& region : head_.omp_regions)
+    if (is_of_main(region)) of_rank_[region.rank].sums.add(region);
+  for (const shard::OmpConstruct& construct : head_.omp_constructs)
+    if (is_of_main(construct)) of_rank_[construct.rank].sums.add(construct);
   // A team that was needed once or for a moment says nothing about how many threads there are.
   constexpr double kMatters = 0.01;
   for (const shard::OmpRegion& region : head_.omp_regions) {
     if (!is_of_main(region)) continue;
     Rank& rank = of_rank_[region.rank];
-    if (static_cast<double>(region.time_ns) >= kMatters * static_cast<double>(rank.region_ns))
+    if (static_cast<double>(region.time_ns) >= kMatters * static_cast<double>(rank.sums.region_ns))
       rank.threads = std::max(rank.threads, region.threads);
   }
   for (const shard::OmpRegion& region : head_.omp_regions)
     if (is_of_main(region) && region.threads < of_rank_[region.rank].threads)
       of_rank_[region.rank].unused_ns += region.time_ns * (of_rank_[region.rank].threads - region.threads);
-  for (const shard::OmpConstruct& construct : head_.omp_constructs) {
-    if (!is_of_main(construct)) continue;
-    if (lets_one_through(construct.kind)) of_rank_[construct.rank].one_by_one_ns += construct.wait_ns;
-    of_rank_[construct.rank].loop_schedule_ns += construct.schedule_ns;
-  }
   for (std::uint32_t i = 0; i < of_rank_.size(); ++i) {
     Rank& rank = of_rank_[i];
     const shard::Rank& whole = head_.ranks[i];
-    rank.mpi_ns = less(whole.mpi_ns, rank.region_mpi_ns);
-    rank.serial_ns = less(less(whole.elapsed_ns, whole.paused_ns), rank.region_ns + rank.mpi_ns);
-    rank.one_by_one_ns = std::min(rank.one_by_one_ns, rank.inner_wait_ns);
+    rank.mpi_ns = less(whole.mpi_ns, rank.sums.mpi_ns);
+    rank.serial_ns = openmp_serial_ns(rank.sums, less(whole.elapsed_ns, whole.paused_ns), whole.mpi_ns);
   }
 }
 
 void OpenMpTime::add(const RankInput& rank) {
   if (rank.index >= of_rank_.size()) return;
   const Rank& here = of_rank_[rank.index];
-  if (here.of == nullptr || here.threads == 0) return;
+  if (!here.has_teams()) return;
   const auto counts = [&](const shard::Value& value) {
     return value.main_thread && value.category != shard::Category::kMpi && !in_region_[value.path];
   };
@@ -339,34 +341,26 @@ std::vector<OpenMpRank> OpenMpTime::ranks(const RankOrder& order) const {
     row.other_runtime = (from.of->flags & shard::OmpRank::kOtherRuntime) != 0;
     row.threads = from.threads;
     row.processors = from.of->processors;
-    row.region_s = to_seconds(from.region_ns);
+    row.region_s = to_seconds(from.sums.region_ns);
     row.serial_s = to_seconds(from.serial_ns);
     if (index < native_of_rank_ns_.size()) row.serial_native_s = to_seconds(native_of_rank_ns_[index]);
     row.mpi_s = to_seconds(from.mpi_ns);
-    row.wait_s = to_seconds(from.wait_ns + from.inner_wait_ns);
-    row.work_s = to_seconds(less(from.thread_ns, from.wait_ns + from.inner_wait_ns));
+    const std::uint64_t waited_ns = from.sums.wait_ns + from.sums.inner_wait_ns;
+    row.wait_s = to_seconds(waited_ns);
+    row.work_s = to_seconds(less(from.sums.threads_ns, waited_ns));
   }
   return result;
 }
 
 void OpenMpTime::find_efficiency(OpenMp& openmp) const {
-  std::uint64_t work_ns = 0, imbalance_ns = 0, schedule_ns = 0;
-  double serialization_ns = 0;
-  for (const Rank& rank : of_rank_) {
-    if (rank.of == nullptr || rank.threads == 0) continue;
-    const std::uint64_t in_regions_ns = less(rank.thread_ns, rank.wait_ns + rank.inner_wait_ns);
-    work_ns += less(in_regions_ns, rank.loop_schedule_ns) + rank.serial_ns;
-    imbalance_ns += rank.wait_ns + rank.inner_wait_ns - rank.one_by_one_ns;
-    schedule_ns += rank.schedule_ns + std::min(rank.loop_schedule_ns, in_regions_ns);
-    serialization_ns += static_cast<double>(rank.serial_ns) * (rank.threads - 1) +
-                        static_cast<double>(rank.unused_ns) + static_cast<double>(rank.one_by_one_ns);
-  }
-  openmp.work_s = to_seconds(work_ns);
-  openmp.imbalance_s = to_seconds(imbalance_ns);
-  openmp.schedule_s = to_seconds(schedule_ns);
-  openmp.serialization_s = serialization_ns / 1e9;
-  openmp.efficiency =
-      efficiency_of(openmp.work_s, openmp.serialization_s, openmp.imbalance_s, openmp.schedule_s);
+  OpenMpParts all;
+  for (const Rank& rank : of_rank_)
+    if (rank.has_teams()) all.add(rank.parts());
+  openmp.work_s = all.work_s;
+  openmp.imbalance_s = all.imbalance_s;
+  openmp.schedule_s = all.schedule_s;
+  openmp.serialization_s = all.serialization_s;
+  openmp.efficiency = all.efficiency();
 }
 
 std::vector<OpenMpParts> OpenMpTime::parts() const {
@@ -377,17 +371,17 @@ std::vector<OpenMpParts> OpenMpTime::parts() const {
   };
   std::map<std::uint32_t, Sum> teams;  // by path
   for (const shard::OmpRegion& region : head_.omp_regions) {
-    if (region.rank >= of_rank_.size() || region.main == 0 || region.level != 0) continue;
+    if (region.rank >= of_rank_.size() || !shard::OmpSums::counts(region.main, region.level)) continue;
     if (region.path >= paths_.size()) continue;
     const Rank& rank = of_rank_[region.rank];
-    if (rank.of == nullptr || rank.threads == 0) continue;
+    if (!rank.has_teams()) continue;
     Sum& sum = teams[region.path];
     sum.teams.add(region);
     if (region.threads < rank.threads) sum.unused_ns += region.time_ns * (rank.threads - region.threads);
   }
   for (const shard::OmpConstruct& construct : head_.omp_constructs)
     if (const auto of = teams.find(construct.region_path);
-        of != teams.end() && construct.main != 0 && construct.level == 0)
+        of != teams.end() && shard::OmpSums::counts(construct.main, construct.level))
       of->second.teams.add(construct);
   std::vector<OpenMpParts> parts(paths_.size());
   for (std::uint32_t path = 0; path < serial_ns_.size(); ++path) {

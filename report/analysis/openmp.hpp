@@ -7,15 +7,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "formats/shard/openmp_sums.hpp"
 #include "report/analysis/analysis.hpp"
 #include "report/analysis/call_paths.hpp"
 #include "report/analysis/partial_sums.hpp"
 #include "report/analysis/rank_input.hpp"
 
 namespace clusterprof::report {
-
-// Whether those that wait there can do so only because another thread works.
-bool lets_one_through(shard::OmpKind kind);
 
 // Of more ranks than that, those whose threads did something else than work for longest; by rank.
 void keep_costly(std::vector<OpenMpRegionRank>& ranks, std::size_t most);
@@ -32,6 +30,13 @@ struct OpenMpParts {
   [[nodiscard]] OpenMpEfficiency efficiency() const;
 };
 
+// Of a rank, in the whole run or in a part of it. `threads`: OpenMpRank::threads, of which smaller teams left
+// some without work for `unused_ns`. `serial_ns`: of the main thread, outside of regions and MPI.
+OpenMpParts openmp_parts(const shard::OmpSums& sums, std::uint32_t threads, std::uint64_t unused_ns,
+                         std::uint64_t serial_ns);
+// `recorded_ns`, `mpi_ns`: of the main thread, that which is in regions included.
+std::uint64_t openmp_serial_ns(const shard::OmpSums& sums, std::uint64_t recorded_ns, std::uint64_t mpi_ns);
+
 class OpenMpTime {
  public:
   OpenMpTime(const shard::ShardData& head, const CallPaths& paths);
@@ -47,6 +52,8 @@ class OpenMpTime {
 
   // Fills in Analysis::openmp. Needs Analysis::efficiency.
   void finish(const RankOrder& ranks, Analysis& analysis) const;
+  // Fills in OpenMp::windows (openmp_windows.cpp). Needs Analysis::openmp and windows.
+  void find_windows(Analysis& analysis) const;
   // By path: what was outside of parallel regions on it, or in those that begin there. Empty: there are none.
   [[nodiscard]] std::vector<OpenMpParts> parts() const;
 
@@ -55,12 +62,12 @@ class OpenMpTime {
   struct Rank {
     const shard::OmpRank* of = nullptr;  // null: it has used no OpenMP
     std::uint32_t threads = 0;           // OpenMpRank::threads
-    // Of regions of the main thread that are in no other one.
-    std::uint64_t region_ns = 0, region_mpi_ns = 0, thread_ns = 0, wait_ns = 0, inner_wait_ns = 0,
-                  schedule_ns = 0, loop_schedule_ns = 0;
-    std::uint64_t unused_ns = 0;      // of threads that smaller teams left without work
-    std::uint64_t one_by_one_ns = 0;  // of inner_wait_ns, in constructs that let one thread through at a time
-    std::uint64_t serial_ns = 0, mpi_ns = 0;  // of the main thread, outside regions: without MPI; in MPI
+    shard::OmpSums sums;
+    std::uint64_t unused_ns = 0;  // of threads that smaller teams left without work
+    std::uint64_t serial_ns = 0;  // of the main thread, outside of regions and MPI
+    std::uint64_t mpi_ns = 0;     // of the main thread, outside of regions
+    [[nodiscard]] bool has_teams() const { return of != nullptr && threads != 0; }
+    [[nodiscard]] OpenMpParts parts() const { return openmp_parts(sums, threads, unused_ns, serial_ns); }
   };
 
   void read_ranks();

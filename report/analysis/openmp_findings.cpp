@@ -247,7 +247,8 @@ class OpenMpFindings {
       // Where most of it is inside the region, there.
       const auto most =
           std::find_if(region.constructs.begin(), region.constructs.end(), [&](const auto& construct) {
-            return !lets_one_through(construct.kind) && construct.wait_s >= thresholds::kBlame * loss.wait_s;
+            return !shard::lets_one_through(construct.kind) &&
+                   construct.wait_s >= thresholds::kBlame * loss.wait_s;
           });
       if (most != region.constructs.end() && !most->place.function.empty() && most->place.line != 0) {
         finding.site = most->place;
@@ -291,7 +292,7 @@ class OpenMpFindings {
       share += share_of(region.serial_s, region.threads);
       gain_s += region.wait_spread.max_s * (region.serial_s / region.wait_s) / region.threads;
       for (const OpenMpConstructRow& construct : region.constructs)
-        if (lets_one_through(construct.kind) && (most == nullptr || construct.wait_s > most->wait_s))
+        if (shard::lets_one_through(construct.kind) && (most == nullptr || construct.wait_s > most->wait_s))
           most = &construct;
     }
     if (most == nullptr || share < thresholds::kOpenMpLoss) return;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string_view>
 
+#include "formats/shard/openmp_sums.hpp"
 #include "report/analysis/tables.hpp"
 
 namespace clusterprof::report {
@@ -77,14 +78,24 @@ std::map<std::uint32_t, TimelineRow> rows_by_owner(const ShardData& data, const 
   return rows;
 }
 
+// By series: OpenMP's sums are shown as efficiencies (openmp_windows.cpp).
+std::vector<bool> shown_series(const ShardData& data) {
+  std::vector<bool> shown(data.series.size(), true);
+  for (std::uint32_t s = 0; s < data.series.size(); ++s)
+    for (const auto& [name, field] : shard::kOmpSeries)
+      if (name_of(data, s) == name) shown[s] = false;
+  return shown;
+}
+
 // How many bins have to be joined into one, so that all rows together have at most kMaxTimelineCells.
-std::uint32_t bins_to_join(const ShardData& data) {
+std::uint32_t bins_to_join(const ShardData& data, const std::vector<bool>& shown) {
   std::vector<std::uint64_t> ends(TimeAxis::kMaxBins, 0);  // series of an owner by their last bin
   const auto count = [&](const auto& table, auto owner) {
     for (std::size_t i = 0; i < table.size(); ++i) {
       const bool last = i + 1 == table.size() || table[i + 1].*owner != table[i].*owner ||
                         table[i + 1].series != table[i].series;
-      if (last && table[i].bin < ends.size()) ++ends[table[i].bin];
+      const bool counts = table[i].series < shown.size() && shown[table[i].series];
+      if (last && counts && table[i].bin < ends.size()) ++ends[table[i].bin];
     }
   };
   count(data.rank_series, &shard::RankSeries::rank);
@@ -162,22 +173,6 @@ void put_measured_mpi(const CategorySeries& categories, std::uint32_t measured, 
   while (!mpi.empty() && mpi.back() == 0) mpi.pop_back();
 }
 
-// How much of each bin lies between a rank's start and its end.
-std::vector<double> recorded_in_bins(const ShardData& data, const shard::Rank& rank, std::uint32_t join) {
-  const double bin_ns = static_cast<double>(data.time_axis.bin_ns) * join;
-  const double begin_ns = static_cast<double>(
-      static_cast<std::int64_t>(static_cast<std::uint64_t>(rank.start_utc_ns) -
-                                static_cast<std::uint64_t>(data.time_axis.origin_utc_ns)));
-  const double end_ns = begin_ns + static_cast<double>(rank.elapsed_ns);
-  std::vector<double> parts;
-  for (std::size_t bin = 0; bin < TimeAxis::kMaxBins / join; ++bin) {
-    const double from_ns = static_cast<double>(bin) * bin_ns;
-    if (from_ns >= end_ns) break;
-    parts.push_back(std::max(0.0, std::min(end_ns, from_ns + bin_ns) - std::max(begin_ns, from_ns)));
-  }
-  return parts;
-}
-
 // Divides `total_ns` into whole nanoseconds in proportion to `shape`.
 std::vector<std::uint64_t> divided(double total_ns, const std::vector<double>& shape) {
   const double sum = std::accumulate(shape.begin(), shape.end(), 0.0);
@@ -219,6 +214,21 @@ void agree_with_rank(const CategorySeries& categories, const OptionalCategorySec
 
 }  // namespace
 
+std::vector<double> recorded_in_bins(const ShardData& data, const shard::Rank& rank, std::uint32_t join) {
+  const double bin_ns = static_cast<double>(data.time_axis.bin_ns) * join;
+  const double begin_ns = static_cast<double>(
+      static_cast<std::int64_t>(static_cast<std::uint64_t>(rank.start_utc_ns) -
+                                static_cast<std::uint64_t>(data.time_axis.origin_utc_ns)));
+  const double end_ns = begin_ns + static_cast<double>(rank.elapsed_ns);
+  std::vector<double> parts;
+  for (std::size_t bin = 0; bin < TimeAxis::kMaxBins / join; ++bin) {
+    const double from_ns = static_cast<double>(bin) * bin_ns;
+    if (from_ns >= end_ns) break;
+    parts.push_back(std::max(0.0, std::min(end_ns, from_ns + bin_ns) - std::max(begin_ns, from_ns)));
+  }
+  return parts;
+}
+
 std::string category_series(std::size_t category) {
   return std::string(shard::kCategoryNames[category]) + "_ns";
 }
@@ -239,13 +249,15 @@ void find_timeline(const ShardData& data, const std::vector<std::uint32_t>& asce
   if (data.time_axis.bin_ns == 0) return;
   add_node_series(data, analysis);
   Timeline& timeline = analysis.timeline.emplace();
-  const std::uint32_t join = bins_to_join(data);
+  const std::vector<bool> shown = shown_series(data);
+  const std::uint32_t join = bins_to_join(data, shown);
   for (std::uint32_t s = 0; s < data.series.size(); ++s) timeline.series.emplace_back(name_of(data, s));
   timeline.bin_s = to_seconds(data.time_axis.bin_ns) * join;
   timeline.begin_s = axis_begin_s(data, data.time_axis);
 
   auto ranks = rows_by_owner(data, data.rank_series, join, [&](const shard::RankSeries& row) {
-    return row.rank < data.ranks.size() ? std::optional(row.rank) : std::optional<std::uint32_t>();
+    const bool is_shown = row.rank < data.ranks.size() && row.series < shown.size() && shown[row.series];
+    return is_shown ? std::optional(row.rank) : std::optional<std::uint32_t>();
   });
   CategorySeries categories;
   for (std::size_t c = 0; c < categories.size(); ++c) categories[c] = series_named(data, category_series(c));

@@ -17,6 +17,11 @@ inline constexpr std::uint64_t kMaxTimelineCells = 4'000'000;
 // Where the first bin of an axis begins, since the first rank's start.
 double axis_begin_s(const shard::ShardData& data, const shard::TimeAxis& axis);
 
+// How much of each bin of the time axis, `join` of them together, lies between a rank's start and its end, in
+// nanoseconds.
+std::vector<double> recorded_in_bins(const shard::ShardData& data, const shard::Rank& rank,
+                                     std::uint32_t join);
+
 // "python_ns": the name of a category's series.
 std::string category_series(std::size_t category);
 

@@ -197,6 +197,7 @@ void ReportDocument::windows() {
   out_.rows("efficiency_windows", a_.windows, [&](const WindowRow& row) {
     out_("begin_s", row.begin_s)("end_s", row.end_s)("parallel", row.parallel);
     out_("load_balance", row.load_balance)("communication", row.communication)("wait_s", row.wait_s);
+    out_("hybrid_parallel", row.hybrid_parallel)("openmp_parallel", row.openmp_parallel);
   });
 }
 

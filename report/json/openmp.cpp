@@ -64,6 +64,21 @@ void ReportDocument::openmp() {
       where(row.place);
       out_("time_s", row.time_s)("lost_s", row.lost_s)("native_s", row.native_s);
     });
+    if (all.windows.empty())
+      out_("over_time", nullptr);
+    else
+      out_.rows("over_time", all.windows, [&](const OpenMpWindow& row) {
+        out_("begin_s", row.begin_s)("end_s", row.end_s);
+        out_.object("efficiency", [&] {
+          out_("parallel", row.efficiency.parallel);
+          factors(row.efficiency);
+        });
+        out_.object("hybrid", [&] {
+          out_("parallel", row.hybrid_parallel)("mpi", row.hybrid_mpi)("openmp", row.efficiency.parallel);
+        });
+        out_("work_s", row.work_s)("imbalance_s", row.imbalance_s)("schedule_s", row.schedule_s);
+        out_("serialization_s", row.serialization_s);
+      });
     out_.rows("ranks", all.ranks, [&](const OpenMpRank& row) {
       out_("rank", row.rank)("recorded_by", shard::omp_method_name(row.method))("runtime",
                                                                                 text_or_null(row.runtime));

@@ -15,6 +15,7 @@
 #include "report/text/cells.hpp"
 #include "report/text/resources.hpp"
 #include "report/text/section.hpp"
+#include "report/text/waiting.hpp"
 
 namespace clusterprof::report::text {
 
@@ -35,8 +36,12 @@ std::string threads_cell(const OpenMpRegionRow& row) {
 
 class OpenMpSection {
  public:
-  OpenMpSection(Page& page, const OpenMp& openmp, const ShortPaths& paths, const ResourceOptions& options)
-      : page_(page), openmp_(openmp), paths_(paths), options_(options) {}
+  OpenMpSection(Page& page, const Analysis& a, const ShortPaths& paths, const ResourceOptions& options)
+      : page_(page),
+        openmp_(*a.openmp),
+        has_times_(a.timeline.has_value()),
+        paths_(paths),
+        options_(options) {}
 
   void print() {
     const OpenMpEfficiency& e = openmp_.efficiency;
@@ -46,6 +51,7 @@ class OpenMpSection {
     regions();
     if (options_.full) constructs();
     serial();
+    if (options_.full) over_time();
     for (const std::string& remark : words::openmp_remarks(openmp_)) page_.line("  " + remark, Style::kDim);
   }
 
@@ -134,8 +140,29 @@ class OpenMpSection {
     note_the_rest(page_, shown, openmp_.serial.size());
   }
 
+  void over_time() {
+    if (openmp_.windows.empty()) {
+      if (has_times_) page_.line("  over time: not recorded", Style::kDim);
+      return;
+    }
+    std::vector<TimeLine> lines;
+    const auto line = [&](std::string_view name, auto&& value) {
+      TimeLine& made = lines.emplace_back();
+      made.name = name;
+      for (const OpenMpWindow& window : openmp_.windows) made.shares.push_back(value(window));
+    };
+    if (openmp_.hybrid_mpi) line("hybrid", [](const OpenMpWindow& w) { return w.hybrid_parallel; });
+    line("OpenMP", [](const OpenMpWindow& w) { return w.efficiency.parallel; });
+    line("  load balance", [](const OpenMpWindow& w) { return w.efficiency.load_balance; });
+    line("  scheduling", [](const OpenMpWindow& w) { return w.efficiency.scheduling; });
+    line("  serialization", [](const OpenMpWindow& w) { return w.efficiency.serialization; });
+    print_time_lines(page_, lines, openmp_.windows.back().end_s - openmp_.windows.front().begin_s,
+                     options_.unicode);
+  }
+
   Page& page_;
   const OpenMp& openmp_;
+  bool has_times_;  // of other things
   const ShortPaths& paths_;
   const ResourceOptions& options_;
 };
@@ -143,7 +170,7 @@ class OpenMpSection {
 }  // namespace
 
 void print_openmp(Page& page, const Analysis& a, const ShortPaths& paths, const ResourceOptions& options) {
-  OpenMpSection(page, *a.openmp, paths, options).print();
+  OpenMpSection(page, a, paths, options).print();
 }
 
 }  // namespace clusterprof::report::text

@@ -14,6 +14,7 @@
 
 #include "report/format/characters.hpp"
 #include "report/format/numbers.hpp"
+#include "report/text/cells.hpp"
 
 namespace clusterprof::report::text {
 
@@ -206,43 +207,26 @@ class Waits {
 
   void time_line() {
     if (a_.windows.empty()) return;
-    const std::size_t most = page_.width() - kTimeLineName - 4;
-    const std::size_t number = std::min(a_.windows.size(), most);
     const double ranks = std::max<double>(1, static_cast<double>(a_.ranks.size()));
-    using Value = std::function<std::optional<double>(const WindowRow&)>;
-    const std::pair<const char*, Value> rows[] = {
-        {"parallel", [](const WindowRow& w) { return w.parallel; }},
-        {"load balance", [](const WindowRow& w) { return w.load_balance; }},
-        {"communication", [](const WindowRow& w) { return w.communication; }},
-        {"waiting", [&](const WindowRow& w) { return w.wait_s / ((w.end_s - w.begin_s) * ranks); }}};
-    const bool unknown =
-        std::any_of(a_.windows.begin(), a_.windows.end(), [](const WindowRow& w) { return !w.load_balance; });
-    title(fmt::format(
-        "Over time, in {} steps of {}; {}", number,
-        seconds((a_.windows.back().end_s - a_.windows.front().begin_s) / static_cast<double>(number)),
-        options_.unicode ? "full height: 100 %" : "blank . : - = + * % #: 0 to 100 %"));
-    for (const auto& [name, value] : rows) {
-      std::vector<std::optional<double>> shares;
-      // Columns of equal length, each window in proportion to what it shares with them.
-      const double windows = static_cast<double>(a_.windows.size()) / static_cast<double>(number);
-      for (std::size_t column = 0; column < number; ++column) {
-        const double begin = static_cast<double>(column) * windows, end = begin + windows;
-        double sum = 0, weight = 0;
-        for (auto i = static_cast<std::size_t>(begin); i < a_.windows.size() && static_cast<double>(i) < end;
-             ++i) {
-          const auto from = static_cast<double>(i);
-          const double shared = std::min(end, from + 1) - std::max(begin, from);
-          if (const std::optional<double> known = value(a_.windows[i])) {
-            sum += shared * *known;
-            weight += shared;
-          }
-        }
-        shares.insert(shares.end(), most / number,
-                      weight > 0 ? std::optional(sum / weight) : std::optional<double>());
-      }
-      page_.line(fmt::format("  {:<{}}{}", name, kTimeLineName - 2, sparkline(shares, options_.unicode)));
+    const auto any = [&](auto&& has) { return std::any_of(a_.windows.begin(), a_.windows.end(), has); };
+    std::vector<TimeLine> lines;
+    const auto line = [&](std::string_view name, auto&& value) {
+      TimeLine& made = lines.emplace_back();
+      made.name = name;
+      for (const WindowRow& window : a_.windows) made.shares.emplace_back(value(window));
+    };
+    const bool hybrid = any([](const WindowRow& w) { return w.openmp_parallel.has_value(); });
+    if (hybrid) {
+      line("hybrid", [](const WindowRow& w) { return w.hybrid_parallel; });
+      line("  OpenMP", [](const WindowRow& w) { return w.openmp_parallel; });
     }
-    if (unknown) page_.line("  ?: nobody was outside MPI", Style::kDim);
+    line(hybrid ? "  MPI, parallel" : "parallel", [](const WindowRow& w) { return w.parallel; });
+    line("load balance", [](const WindowRow& w) { return w.load_balance; });
+    line("communication", [](const WindowRow& w) { return w.communication; });
+    line("waiting", [&](const WindowRow& w) { return w.wait_s / ((w.end_s - w.begin_s) * ranks); });
+    print_time_lines(page_, lines, a_.windows.back().end_s - a_.windows.front().begin_s, options_.unicode);
+    if (any([](const WindowRow& w) { return !w.load_balance; }))
+      page_.line("  ?: nobody was outside MPI", Style::kDim);
   }
 
   void quality() {
@@ -290,6 +274,36 @@ class Waits {
 
 void print_waits(Page& page, const Analysis& analysis, const ShortPaths& paths, const WaitsOptions& options) {
   if (analysis.wait_quality) Waits(page, analysis, paths, options).print();
+}
+
+void print_time_lines(Page& page, const std::vector<TimeLine>& lines, double length_s, bool unicode) {
+  if (lines.empty() || lines.front().shares.empty()) return;
+  const std::size_t parts = lines.front().shares.size();
+  const std::size_t most = page.width() - kTimeLineName - 4;
+  const std::size_t number = std::min(parts, most);
+  title(page, fmt::format("Over time, in {} steps of {}; {}", number,
+                          seconds(length_s / static_cast<double>(number)),
+                          unicode ? "full height: 100 %" : "blank . : - = + * % #: 0 to 100 %"));
+  for (const auto& [name, of_parts] : lines) {
+    std::vector<std::optional<double>> shares;
+    // Columns of equal length, each part in proportion to what it shares with them.
+    const double parts_each = static_cast<double>(parts) / static_cast<double>(number);
+    for (std::size_t column = 0; column < number; ++column) {
+      const double begin = static_cast<double>(column) * parts_each, end = begin + parts_each;
+      double sum = 0, weight = 0;
+      for (auto i = static_cast<std::size_t>(begin); i < parts && static_cast<double>(i) < end; ++i) {
+        const auto from = static_cast<double>(i);
+        const double shared = std::min(end, from + 1) - std::max(begin, from);
+        if (const std::optional<double> known = of_parts[i]) {
+          sum += shared * *known;
+          weight += shared;
+        }
+      }
+      shares.insert(shares.end(), most / number,
+                    weight > 0 ? std::optional(sum / weight) : std::optional<double>());
+    }
+    page.line(fmt::format("  {:<{}}{}", name, kTimeLineName - 2, sparkline(shares, unicode)));
+  }
 }
 
 std::string sparkline(const std::vector<std::optional<double>>& shares, bool unicode) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "report/analysis/analysis.hpp"
@@ -25,5 +26,13 @@ void print_waits(Page& page, const Analysis& analysis, const format::ShortPaths&
 // Draws a share (0..1) in each column as a character of one of eight heights, between two bars; `?`: not
 // known.
 std::string sparkline(const std::vector<std::optional<double>>& shares, bool unicode);
+
+// Shares over the run, each of parts of equal length.
+struct TimeLine {
+  std::string_view name;
+  std::vector<std::optional<double>> shares;
+};
+// Prints lines of as many shares each, over `length_s`.
+void print_time_lines(Page& page, const std::vector<TimeLine>& lines, double length_s, bool unicode);
 
 }  // namespace clusterprof::report::text

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs with OpenMP (programs/openmp.c and openmp.f90, and hybrid.c with MPI) that measure by their own clock what their threads did,
-with GCC's and LLVM's run time, C and Fortran, on 1, 2 and 4 threads on two processors. Work and waiting have to be within 3 % of what the
+"""Programs with OpenMP (programs/openmp.c, openmp.f90, openmp_phases.c, and hybrid.c with MPI) that measure by their own clock what their
+threads did, with GCC's and LLVM's run time, C and Fortran, on 1, 2 and 4 threads on two processors. Work and waiting have to be within 3 % of what the
 program says, or within half a percent of the time that the threads have; with more threads than processors within 2 %, since a thread may
 lose its processor between the program's look at the clock and ours. How often a region ran, and lines, are exact."""
 
@@ -240,6 +240,73 @@ class Hybrid(OpenMpTest):
 
     def test_mpich(self):
         self.check("mpicc.mpich")
+
+
+class OverTime(OpenMpTest):
+    """Phases of 2 s each in which the threads, or the ranks, lose time in another way (programs/openmp_phases.c). Well inside each, the
+    efficiencies over time are those of the phase, and the times of all parts of the run add up to those of the run."""
+
+    # How long before and after a phase its neighbours are seen: the collector looks at least every 0.3 s, and the program begins late.
+    EDGE_S = 0.45
+    KEYS = ("work_s", "imbalance_s", "schedule_s", "serialization_s")
+
+    def check(self, compiler, *options, launcher=()):
+        source = os.path.join(truth.PROGRAMS, "openmp_phases.c")
+        program = self.compiled(compiler, source, *options)
+        done = self.record([program], before=[*two_processors(), *launcher],
+                           env=dict(os.environ, OMP_NUM_THREADS="2", OMP_WAIT_POLICY="passive"))
+        self.assertEqual(done.returncode, 0, done.stderr.decode(errors="replace"))
+        phases, report = json.loads(done.stdout), self.report()
+        openmp = report["openmp"]
+        for key in self.KEYS:
+            self.assertAlmostEqual(sum(part[key] for part in openmp["over_time"]), openmp[key], delta=1e-6, msg=key)
+        for name, phase in phases.items():
+            parts = [part for part in openmp["over_time"]
+                     if part["begin_s"] > phase["begin_s"] + self.EDGE_S and part["end_s"] < phase["end_s"] - self.EDGE_S]
+            self.assertGreaterEqual(len(parts), 3, (name, phase))
+            work_s, imbalance_s, schedule_s, serialization_s = (sum(part[key] for part in parts) for key in self.KEYS)
+            said_work_s, said_serial_s = phase["work_s"] + phase["outside_s"], phase["outside_s"]  # one more thread, without work
+            present_s = said_work_s + said_serial_s + phase["wait_s"]
+            all_s = work_s + imbalance_s + schedule_s + serialization_s
+            for what, seen, said in (
+                    ("serialization", work_s / (work_s + serialization_s), said_work_s / (said_work_s + said_serial_s)),
+                    ("load balance", 1 - imbalance_s / (work_s + serialization_s + imbalance_s), 1 - phase["wait_s"] / present_s),
+                    ("scheduling", 1 - schedule_s / all_s, present_s / (present_s + phase["schedule_s"])),
+                    ("parallel", work_s / all_s, said_work_s / (present_s + phase["schedule_s"]))):
+                self.measured_near(seen, said, 0.04, f"{name}: {what}")
+        return phases, report
+
+    def test_gcc(self):
+        self.check(["gcc"])
+
+    def test_clang(self):
+        self.check(["clang"])
+
+    def check_hybrid(self, compiler):
+        launcher = recording.launcher(compiler.split(".")[1], 2)
+        phases, report = self.check([compiler], "-DWITH_MPI", launcher=launcher)
+        windows = {window["begin_s"]: window for window in report["efficiency_windows"]}
+        for part in report["openmp"]["over_time"]:
+            hybrid = part["hybrid"]
+            if hybrid["mpi"] is None:
+                self.assertIsNone(hybrid["parallel"])
+                continue
+            window = windows[part["begin_s"]]
+            self.assertEqual((hybrid["mpi"], hybrid["openmp"], hybrid["parallel"]),
+                             (window["parallel"], window["openmp_parallel"], window["hybrid_parallel"]))
+            self.assertAlmostEqual(hybrid["parallel"], hybrid["mpi"] * hybrid["openmp"], delta=1e-6)
+        # Only here does one rank wait for the other. The time that ranks are ready without a processor, which the program cannot tell
+        # from work, is no useful time.
+        phase = phases["ranks"]
+        inside = [window["parallel"] for window in report["efficiency_windows"]
+                  if window["begin_s"] > phase["begin_s"] + self.EDGE_S and window["end_s"] < phase["end_s"] - self.EDGE_S]
+        self.measured_near(sum(inside) / len(inside), 1 - phase["mpi_s"] / (2 * (phase["end_s"] - phase["begin_s"])), 0.1, "MPI")
+
+    def test_openmpi(self):
+        self.check_hybrid("mpicc.openmpi")
+
+    def test_mpich(self):
+        self.check_hybrid("mpicc.mpich")
 
 
 class Programs(OpenMpTest):

@@ -247,7 +247,9 @@ TEST(Json, NumbersOfTheDelayedRun) {
                                                      {"parallel", 0.25},
                                                      {"load_balance", 0.277777778},
                                                      {"communication", 0.9},
-                                                     {"wait_s", 3.6}}));
+                                                     {"wait_s", 3.6},
+                                                     {"hybrid_parallel", nullptr},
+                                                     {"openmp_parallel", nullptr}}));
   EXPECT_EQ(document["wait_analysis"], (Json{{"operations", 1320},
                                              {"events", 1380},
                                              {"event_level", 0},

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -150,6 +151,144 @@ TEST_F(OpenMpTest, MpiOutsideRegionsIsNoSerialWork) {
   EXPECT_NEAR(a.openmp->ranks[0].serial_s, 3, 1e-6);
   ASSERT_TRUE(a.openmp->hybrid_mpi.has_value());
   EXPECT_NEAR(*a.openmp->hybrid_parallel, *a.openmp->hybrid_mpi * *a.openmp->hybrid_openmp, 1e-9);
+}
+
+// The region's 6 s are the last ones, and its waiting is in their first half. The bins begin half a second
+// before the run and are 1.024 s long.
+class OpenMpOverTime : public OpenMpTest {
+ protected:
+  OpenMpOverTime() {
+    constexpr std::uint64_t kBin = 1024 * kMs;
+    b_.series("openmp_region_ns", 0, {0, 0, 0, 0, 620 * kMs, kBin, kBin, kBin, kBin, kBin, 260 * kMs});
+    b_.series("openmp_team_ns", 0,
+              {0, 0, 0, 0, 1240 * kMs, 2 * kBin, 2 * kBin, 2 * kBin, 2 * kBin, 2 * kBin, 520 * kMs});
+    b_.series("openmp_threads_ns", 0,
+              {0, 0, 0, 0, 1240 * kMs, 2 * kBin, 2 * kBin, 2 * kBin, 2 * kBin, 2 * kBin, 520 * kMs});
+    b_.series("openmp_wait_ns", 0, {0, 0, 0, 0, 620 * kMs, kBin, kBin, 332 * kMs});
+  }
+  static void expect_sums(const OpenMp& all) {
+    OpenMpWindow sum;
+    for (const OpenMpWindow& window : all.windows) {
+      sum.work_s += window.work_s;
+      sum.imbalance_s += window.imbalance_s;
+      sum.schedule_s += window.schedule_s;
+      sum.serialization_s += window.serialization_s;
+    }
+    EXPECT_NEAR(sum.work_s, all.work_s, 1e-9);
+    EXPECT_NEAR(sum.imbalance_s, all.imbalance_s, 1e-9);
+    EXPECT_NEAR(sum.schedule_s, all.schedule_s, 1e-9);
+    EXPECT_NEAR(sum.serialization_s, all.serialization_s, 1e-9);
+  }
+};
+
+TEST_F(OpenMpOverTime, EachPartOfTheRunHasItsEfficiencies) {
+  region(3000);
+  const Analysis a = analyse(b_.data);
+  const std::vector<OpenMpWindow>& windows = a.openmp->windows;
+  ASSERT_EQ(windows.size(), 9u) << "as many as bins fit into the run";
+  EXPECT_NEAR(windows.front().begin_s, 0, 1e-9);
+  EXPECT_NEAR(windows.back().end_s, 10, 1e-9);
+  expect_sums(*a.openmp);
+  for (const std::size_t serial : {0u, 1u, 2u}) {
+    EXPECT_NEAR(*windows[serial].efficiency.serialization, 0.5, 1e-6);
+    EXPECT_NEAR(*windows[serial].efficiency.load_balance, 1, 1e-6);
+    EXPECT_NEAR(*windows[serial].efficiency.parallel, 0.5, 1e-6);
+    EXPECT_NEAR(windows[serial].serialization_s, 10.0 / 9, 2e-3);
+  }
+  for (const std::size_t uneven : {5u}) {
+    EXPECT_NEAR(*windows[uneven].efficiency.load_balance, 0.5, 0.01);
+    EXPECT_NEAR(*windows[uneven].efficiency.serialization, 1, 1e-6);
+  }
+  EXPECT_NEAR(*windows[8].efficiency.parallel, 1, 1e-6);
+  EXPECT_NEAR(*windows[8].hybrid_parallel, 1, 1e-6) << "without MPI it is OpenMP's";
+  EXPECT_FALSE(windows[8].hybrid_mpi.has_value());
+  const auto json = nlohmann::json::parse(render_json(a))["openmp"]["over_time"];
+  ASSERT_EQ(json.size(), 9u);
+  EXPECT_NEAR(json[0]["efficiency"]["serialization"].get<double>(), 0.5, 1e-6);
+  EXPECT_TRUE(json[0]["hybrid"]["mpi"].is_null());
+  EXPECT_NEAR(json[5]["hybrid"]["openmp"].get<double>(), 0.5, 0.01);
+  for (const TimelineRow& row : a.timeline->ranks)
+    for (const auto& [series, bins] : row.values)
+      EXPECT_FALSE(a.timeline->series[series].starts_with("openmp_")) << "shown as efficiencies";
+}
+
+TEST_F(OpenMpOverTime, TheTablesSayHowMuch) {
+  region(3000).schedule_ns = 200 * kMs;
+  b_.data.omp_regions[0].wait_ns = 1500 * kMs;  // half of what the bins have
+  const Analysis a = analyse(b_.data);
+  EXPECT_NEAR(a.openmp->imbalance_s, 1.5, 1e-9);
+  EXPECT_NEAR(a.openmp->schedule_s, 0.2, 1e-9) << "no bin has any: it is spread over the run";
+  expect_sums(*a.openmp);
+  EXPECT_NEAR(a.openmp->windows[8].schedule_s, 0.2 / 9, 1e-9);
+  EXPECT_NEAR(a.openmp->windows[8].imbalance_s, 0, 1e-9);
+}
+
+TEST_F(OpenMpOverTime, WithMpiThePartsAreThoseOfItsEfficiencies) {
+  region(3000);
+  b_.called(0, b_.path({main_frame(), b_.mpi("MPI_Barrier")}), 1, 1000);
+  b_.series("mpi_measured_ns", 0, {0, 1000 * kMs});  // from 0.524 s on
+  b_.data.wait_analysis.done = true;
+  for (const std::uint64_t at : {0u, 2u, 4u, 6u, 8u})
+    b_.data.time_windows.push_back({at * 1000 * kMs, (at + 2) * 1000 * kMs, at == 0 ? 1e9 : 1.6e9, 2e9, 0});
+  b_.data.time_windows[4].startup_ns = 2000 * kMs;  // all in MPI_Finalize: no efficiency of MPI
+  const Analysis a = analyse(b_.data);
+  const std::vector<OpenMpWindow>& windows = a.openmp->windows;
+  ASSERT_EQ(windows.size(), 5u);
+  ASSERT_EQ(a.windows.size(), 4u);
+  expect_sums(*a.openmp);
+  EXPECT_NEAR(windows[0].serialization_s, 1, 0.01) << "MPI is no serial part";
+  EXPECT_NEAR(windows[1].serialization_s + windows[2].serialization_s, 2, 0.01) << "a bin has both";
+  EXPECT_NEAR(*windows[0].hybrid_mpi, 0.5, 1e-9);
+  EXPECT_NEAR(*windows[0].hybrid_parallel, 0.25, 1e-3);
+  EXPECT_NEAR(*windows[3].hybrid_parallel, 0.8 * *windows[3].efficiency.parallel, 1e-9);
+  EXPECT_FALSE(windows[4].hybrid_mpi.has_value());
+  EXPECT_FALSE(windows[4].hybrid_parallel.has_value());
+  const auto json = nlohmann::json::parse(render_json(a))["efficiency_windows"];
+  for (std::size_t i = 0; i < a.windows.size(); ++i) {
+    EXPECT_EQ(a.windows[i].openmp_parallel, windows[i].efficiency.parallel);
+    EXPECT_EQ(a.windows[i].hybrid_parallel, windows[i].hybrid_parallel);
+    EXPECT_NEAR(json[i]["hybrid_parallel"].get<double>(), *windows[i].hybrid_parallel, 1e-6);
+  }
+  TextOptions options;
+  const auto lines_of = [&](const char* section) {
+    options.sections = {section};
+    std::vector<std::string> names;
+    std::istringstream text(render_text(a, options));
+    for (std::string line; std::getline(text, line);)
+      if (line.ends_with('|')) names.push_back(line.substr(2, line.find_last_not_of(' ', 16) - 1));
+    return names;
+  };
+  EXPECT_EQ(lines_of("waits"), (std::vector<std::string>{"hybrid", "  OpenMP", "  MPI, parallel",
+                                                         "load balance", "communication", "waiting"}));
+  EXPECT_EQ(lines_of("openmp"), (std::vector<std::string>{"hybrid", "OpenMP", "  load balance",
+                                                          "  scheduling", "  serialization"}));
+}
+
+TEST_F(OpenMpOverTime, WhatIsPausedIsNotSerial) {
+  region(3000);
+  b_.lasts(12'000);
+  b_.data.ranks[0].paused_ns = 2000 * kMs;  // after the region
+  constexpr std::uint64_t kBin = 1024 * kMs;
+  b_.series("native_ns", 0, {524 * kMs, kBin, kBin, kBin, kBin, kBin, kBin, kBin, kBin, kBin, 260 * kMs});
+  const Analysis a = analyse(b_.data);
+  expect_sums(*a.openmp);
+  EXPECT_NEAR(a.openmp->serialization_s, 4, 1e-6);
+  EXPECT_NEAR(a.openmp->windows[0].serialization_s, a.openmp->windows[0].end_s, 0.01);
+  EXPECT_NEAR(a.openmp->windows.back().end_s, 10.24, 1.1) << "nothing is known of the pause";
+}
+
+TEST_F(OpenMpOverTime, OldFilesHaveNone) {
+  region(3000);
+  b_.data.series.clear();
+  b_.data.rank_series.clear();
+  const Analysis a = analyse(b_.data);
+  EXPECT_TRUE(a.openmp->windows.empty());
+  const auto json = nlohmann::json::parse(render_json(a));
+  EXPECT_TRUE(json["openmp"]["over_time"].is_null());
+  TextOptions options;
+  options.sections = {"openmp"};
+  const std::string text = render_text(a, options);
+  EXPECT_NE(text.find("over time: not recorded"), std::string::npos) << text;
 }
 
 TEST_F(OpenMpTest, WorkThatFallsWithTheNumberIsDealtOutInTurn) {
