@@ -302,6 +302,8 @@ export interface EfficiencyWindow {
   load_balance: Seconds;
   communication: number;
   wait_s: number;
+  hybrid_parallel?: Seconds;
+  openmp_parallel?: Seconds;
 }
 
 export interface Counters {
@@ -585,6 +587,17 @@ export interface OpenMpRankRow {
   wait_s: number;
 }
 
+export interface OpenMpWindow {
+  begin_s: number;
+  end_s: number;
+  efficiency: { parallel: Seconds } & OpenMpFactors;
+  hybrid: { parallel: Seconds; mpi: Seconds; openmp: Seconds };
+  work_s: number;
+  imbalance_s: number;
+  schedule_s: number;
+  serialization_s: number;
+}
+
 export interface OpenMp {
   efficiency: { parallel: Seconds } & OpenMpFactors;
   hybrid: { parallel: Seconds; mpi: Seconds; openmp: Seconds };
@@ -594,6 +607,7 @@ export interface OpenMp {
   serialization_s: number;
   regions: OpenMpRegionRow[];
   serial: OpenMpSerialRow[];
+  over_time?: OpenMpWindow[] | null;
   ranks: OpenMpRankRow[];
 }
 

@@ -55,7 +55,7 @@ class Timeline implements Strips {
     );
     const mapBox = section("Ranks over time", { class: "chart-card", aside: this.hint() }, tools);
     root.append(mapBox);
-    this.efficiencies = content.windows.length > 0 ? new EfficiencyStrip(mapBox, content, view, pointer) : null;
+    this.efficiencies = content.efficiencies.parts.length > 0 ? new EfficiencyStrip(mapBox, content, view, pointer) : null;
     this.regions = content.lanes.length > 0 ? new RegionStrip(mapBox, content, view, pointer) : null;
     this.heatMap = new HeatMap(mapBox, content, view, pointer);
     mapBox.append(this.announcement);

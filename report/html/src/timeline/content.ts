@@ -6,9 +6,9 @@ import { type Band, bandOf, kNoNode, outliersOf, reordered, rowLabel, rowOrder, 
 import { printable, timeRange } from "../core/format";
 import { type Axis, CATEGORIES, type Model } from "../core/model";
 import { binParts, binSeconds } from "../core/over_time";
-import type { EfficiencyWindow } from "../core/report";
 import { RankSet, type Store } from "../core/selection";
 import { regionMask } from "../core/weights";
+import { type Efficiencies, efficienciesOf } from "./efficiency";
 import { type Series, seriesOf } from "./series";
 
 const kMostLanes = 8;
@@ -46,7 +46,7 @@ export class Content {
   readonly order: Uint32Array; // row of the map -> row of the data
   readonly outliers: Uint8Array;
   readonly end_s: number;
-  readonly windows: readonly EfficiencyWindow[];
+  readonly efficiencies: Efficiencies;
   readonly lanes: Lane[];
 
   // What is selected.
@@ -74,7 +74,7 @@ export class Content {
     // The last bin begins before the run's end: what lies behind it is empty.
     const { begin_s, bin_s, bins } = this.axis;
     this.end_s = begin_s + clamp(Math.ceil((model.elapsed - begin_s) / bin_s - 1e-9), 1, bins) * bin_s;
-    this.windows = model.report.efficiency_windows ?? [];
+    this.efficiencies = efficienciesOf(model.report);
     this.lanes = lanesOf(model);
   }
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Above the map: the efficiencies of each window of time.
+// Above the map: the efficiencies of each part of the run.
 import { line, text } from "../charts/drawing";
 import { clamp } from "../charts/numbers";
 import type { Pen } from "../charts/surface";
 import { cssColour } from "../core/colours";
 import { type Child, el } from "../core/dom";
 import { percent, timeRange } from "../core/format";
-import type { EfficiencyWindow } from "../core/report";
 import type { Content } from "./content";
 import type { Pointer } from "./pointer";
 import { Strip } from "./strip";
@@ -20,28 +19,30 @@ export class EfficiencyStrip extends Strip {
 
   // The efficiencies at a time, for the tip.
   tip(time: number): Child {
-    const window = this.content.windows.find((one) => one.begin_s <= time && time < one.end_s);
-    if (!window) return null;
-    const shares = [
-      ["parallel", window.parallel],
-      ["load balance", window.load_balance],
-      ["communication", window.communication],
-    ] as const;
+    const part = this.content.efficiencies.parts.find((one) => one.begin_s <= time && time < one.end_s);
+    if (!part) return null;
     return el(
       "div",
       { class: "chart-tip" },
-      el("b", null, timeRange([window.begin_s, window.end_s])),
+      el("b", null, timeRange([part.begin_s, part.end_s])),
       el(
         "dl",
         null,
-        shares.map(([name, share]) => [el("dt", null, name), el("dd", null, percent(share))]),
+        Object.entries(part.shares).map(([name, share]) => [el("dt", null, name), el("dd", null, percent(share))]),
       ),
     );
   }
 
   private label(): string {
-    const lows = [...this.content.windows].sort((a, b) => a.parallel - b.parallel);
-    return `Efficiencies over time. Parallel efficiency is lowest, ${percent(lows[0].parallel)}, at ${timeRange([lows[0].begin_s, lows[0].end_s])}, and highest, ${percent(lows[lows.length - 1].parallel)}, at ${timeRange([lows[lows.length - 1].begin_s, lows[lows.length - 1].end_s])}.`;
+    const { title, parts } = this.content.efficiencies;
+    const known = parts.filter((part) => typeof part.shares.parallel === "number");
+    if (known.length === 0) return `${title} over time.`;
+    const [low, high] = [
+      known.reduce((a, b) => ((b.shares.parallel ?? 0) < (a.shares.parallel ?? 0) ? b : a)),
+      known.reduce((a, b) => ((b.shares.parallel ?? 0) > (a.shares.parallel ?? 0) ? b : a)),
+    ];
+    const at = ({ shares, begin_s, end_s }: typeof low) => `${percent(shares.parallel)}, at ${timeRange([begin_s, end_s])}`;
+    return `${title} over time. Parallel efficiency is lowest, ${at(low)}, and highest, ${at(high)}.`;
   }
 
   protected override draw(pen: Pen): void {
@@ -59,38 +60,36 @@ export class EfficiencyStrip extends Strip {
         size: 10,
       });
     }
-    const curves: [string, string, number[], (window: EfficiencyWindow) => number | null | undefined][] = [
-      ["load balance", cssColour("--cat-python"), [], (window) => window.load_balance],
-      ["communication", cssColour("--cat-mpi"), [], (window) => window.communication],
-      ["parallel", colours.text, [], (window) => window.parallel],
-    ];
+    const { parts, curves } = this.content.efficiencies;
+    const inks = [colours.text, cssColour("--cat-mpi"), cssColour("--cat-python")];
     context.save();
     context.beginPath();
     context.rect(rect.x, rect.y - 1, rect.width, rect.height + 2);
     context.clip();
-    for (const [name, colour, , value] of curves) {
-      context.strokeStyle = colour;
-      context.lineWidth = name === "parallel" ? 2 : 1.25;
+    // The first one last, over the others.
+    for (const [i, name] of [...curves.entries()].reverse()) {
+      context.strokeStyle = inks[i];
+      context.lineWidth = i === 0 ? 2 : 1.25;
       context.beginPath();
       let open = false;
-      for (const window of this.content.windows) {
-        const share = value(window);
+      for (const part of parts) {
+        const share = part.shares[name];
         if (share === null || share === undefined) {
           open = false;
           continue;
         }
-        const a = this.view.x(window.begin_s, rect);
+        const a = this.view.x(part.begin_s, rect);
         if (open) context.lineTo(a, y(share));
         else context.moveTo(a, y(share));
-        context.lineTo(this.view.x(window.end_s, rect), y(share));
+        context.lineTo(this.view.x(part.end_s, rect), y(share));
         open = true;
       }
       context.stroke();
     }
     context.restore();
-    curves.reverse().forEach(([name, colour], i) => {
-      context.fillStyle = colour;
-      context.fillRect(rect.x + rect.width + 8, rect.y + 7 + i * 17, 10, name === "parallel" ? 3 : 2);
+    curves.forEach((name, i) => {
+      context.fillStyle = inks[i];
+      context.fillRect(rect.x + rect.width + 8, rect.y + 7 + i * 17, 10, i === 0 ? 3 : 2);
       text(pen, rect.x + rect.width + 22, rect.y + 8 + i * 17, name, {
         colour: colours.muted,
         font: colours.font,
