@@ -71,6 +71,9 @@ enum class MpiSync : std::uint8_t {
 def guard(function):
     if function.removed:
         return "#if CLUSTERPROF_MPI_HAS_REMOVED"
+    # Open MPI 5.0 declares the functions of MPI 4.0 but those with large counts, and calls itself MPI 3.1.
+    if function.since == "4.0" and function.name.endswith("_c"):
+        return "#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS"
     if function.since != "3.1":
         return f"#if CLUSTERPROF_MPI_HAS_{function.since.replace('.', '_')}"
     return None

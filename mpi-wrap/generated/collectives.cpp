@@ -723,7 +723,7 @@ extern "C" int clusterprof_wrap_MPI_Scatterv(const void *sendbuf, const int send
   return returned;
 }
 
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgather_c);
   const std::uint64_t start = enter(wire::kMPI_Allgather_c, [&] { return Intent(wire::kMPI_Allgather_c, key_of(comm)).collective().agree(recvcount, recvtype); });
@@ -771,7 +771,7 @@ extern "C" int clusterprof_wrap_MPI_Allgather_init(const void *sendbuf, int send
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Allgather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgather_init_c);
   const std::uint64_t start = enter(wire::kMPI_Allgather_init_c, [&] { return Intent(wire::kMPI_Allgather_init_c, key_of(comm)); });
@@ -796,7 +796,7 @@ extern "C" int clusterprof_wrap_MPI_Allgather_init_c(const void *sendbuf, MPI_Co
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgatherv_c);
   const std::uint64_t start = enter(wire::kMPI_Allgatherv_c, [&] { return Intent(wire::kMPI_Allgatherv_c, key_of(comm)).collective(); });
@@ -844,7 +844,7 @@ extern "C" int clusterprof_wrap_MPI_Allgatherv_init(const void *sendbuf, int sen
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Allgatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgatherv_init_c);
   const std::uint64_t start = enter(wire::kMPI_Allgatherv_init_c, [&] { return Intent(wire::kMPI_Allgatherv_init_c, key_of(comm)); });
@@ -869,7 +869,7 @@ extern "C" int clusterprof_wrap_MPI_Allgatherv_init_c(const void *sendbuf, MPI_C
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Allreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Allreduce_c);
   const std::uint64_t start = enter(wire::kMPI_Allreduce_c, [&] { return Intent(wire::kMPI_Allreduce_c, key_of(comm)).collective().agree(count, datatype); });
@@ -911,7 +911,7 @@ extern "C" int clusterprof_wrap_MPI_Allreduce_init(const void *sendbuf, void *re
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Allreduce_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Allreduce_init_c);
   const std::uint64_t start = enter(wire::kMPI_Allreduce_init_c, [&] { return Intent(wire::kMPI_Allreduce_init_c, key_of(comm)); });
@@ -933,7 +933,7 @@ extern "C" int clusterprof_wrap_MPI_Allreduce_init_c(const void *sendbuf, void *
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoall_c);
   const std::uint64_t start = enter(wire::kMPI_Alltoall_c, [&] { return Intent(wire::kMPI_Alltoall_c, key_of(comm)).collective().agree(recvcount, recvtype); });
@@ -981,7 +981,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoall_init(const void *sendbuf, int sendc
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Alltoall_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoall_init_c);
   const std::uint64_t start = enter(wire::kMPI_Alltoall_init_c, [&] { return Intent(wire::kMPI_Alltoall_init_c, key_of(comm)); });
@@ -1006,7 +1006,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoall_init_c(const void *sendbuf, MPI_Cou
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoallv_c);
   const std::uint64_t start = enter(wire::kMPI_Alltoallv_c, [&] { return Intent(wire::kMPI_Alltoallv_c, key_of(comm)).collective(); });
@@ -1054,7 +1054,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallv_init(const void *sendbuf, const in
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Alltoallv_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoallv_init_c);
   const std::uint64_t start = enter(wire::kMPI_Alltoallv_init_c, [&] { return Intent(wire::kMPI_Alltoallv_init_c, key_of(comm)); });
@@ -1079,7 +1079,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallv_init_c(const void *sendbuf, const 
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Alltoallw_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoallw_c);
   const std::uint64_t start = enter(wire::kMPI_Alltoallw_c, [&] { return Intent(wire::kMPI_Alltoallw_c, key_of(comm)).collective(); });
@@ -1127,7 +1127,7 @@ extern "C" int clusterprof_wrap_MPI_Alltoallw_init(const void *sendbuf, const in
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Alltoallw_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoallw_init_c);
   const std::uint64_t start = enter(wire::kMPI_Alltoallw_init_c, [&] { return Intent(wire::kMPI_Alltoallw_init_c, key_of(comm)); });
@@ -1171,7 +1171,7 @@ extern "C" int clusterprof_wrap_MPI_Barrier_init(MPI_Comm comm, MPI_Info info, M
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Bcast_c);
   const std::uint64_t start = enter(wire::kMPI_Bcast_c, [&] { return Intent(wire::kMPI_Bcast_c, key_of(comm)).rooted(root).agree(count, datatype); });
@@ -1215,7 +1215,7 @@ extern "C" int clusterprof_wrap_MPI_Bcast_init(void *buffer, int count, MPI_Data
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Bcast_init_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Bcast_init_c);
   const std::uint64_t start = enter(wire::kMPI_Bcast_init_c, [&] { return Intent(wire::kMPI_Bcast_init_c, key_of(comm)); });
@@ -1238,7 +1238,7 @@ extern "C" int clusterprof_wrap_MPI_Bcast_init_c(void *buffer, MPI_Count count, 
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Exscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Exscan_c);
   const std::uint64_t start = enter(wire::kMPI_Exscan_c, [&] { return Intent(wire::kMPI_Exscan_c, key_of(comm)).collective().agree(count, datatype); });
@@ -1280,7 +1280,7 @@ extern "C" int clusterprof_wrap_MPI_Exscan_init(const void *sendbuf, void *recvb
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Exscan_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Exscan_init_c);
   const std::uint64_t start = enter(wire::kMPI_Exscan_init_c, [&] { return Intent(wire::kMPI_Exscan_init_c, key_of(comm)); });
@@ -1302,7 +1302,7 @@ extern "C" int clusterprof_wrap_MPI_Exscan_init_c(const void *sendbuf, void *rec
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Gather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Gather_c);
   const std::uint64_t start = enter(wire::kMPI_Gather_c, [&] { return Intent(wire::kMPI_Gather_c, key_of(comm)).rooted(root).agree(root, recvcount, recvtype, sendcount, sendtype); });
@@ -1352,7 +1352,7 @@ extern "C" int clusterprof_wrap_MPI_Gather_init(const void *sendbuf, int sendcou
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Gather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Gather_init_c);
   const std::uint64_t start = enter(wire::kMPI_Gather_init_c, [&] { return Intent(wire::kMPI_Gather_init_c, key_of(comm)); });
@@ -1378,7 +1378,7 @@ extern "C" int clusterprof_wrap_MPI_Gather_init_c(const void *sendbuf, MPI_Count
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Gatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Gatherv_c);
   const std::uint64_t start = enter(wire::kMPI_Gatherv_c, [&] { return Intent(wire::kMPI_Gatherv_c, key_of(comm)).rooted(root); });
@@ -1428,7 +1428,7 @@ extern "C" int clusterprof_wrap_MPI_Gatherv_init(const void *sendbuf, int sendco
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Gatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Gatherv_init_c);
   const std::uint64_t start = enter(wire::kMPI_Gatherv_init_c, [&] { return Intent(wire::kMPI_Gatherv_init_c, key_of(comm)); });
@@ -1454,7 +1454,7 @@ extern "C" int clusterprof_wrap_MPI_Gatherv_init_c(const void *sendbuf, MPI_Coun
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Iallgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iallgather_c);
   const std::uint64_t start = enter(wire::kMPI_Iallgather_c, [&] { return Intent(wire::kMPI_Iallgather_c, key_of(comm)); });
@@ -1477,7 +1477,7 @@ extern "C" int clusterprof_wrap_MPI_Iallgather_c(const void *sendbuf, MPI_Count 
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Iallgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iallgatherv_c);
   const std::uint64_t start = enter(wire::kMPI_Iallgatherv_c, [&] { return Intent(wire::kMPI_Iallgatherv_c, key_of(comm)); });
@@ -1500,7 +1500,7 @@ extern "C" int clusterprof_wrap_MPI_Iallgatherv_c(const void *sendbuf, MPI_Count
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Iallreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iallreduce_c);
   const std::uint64_t start = enter(wire::kMPI_Iallreduce_c, [&] { return Intent(wire::kMPI_Iallreduce_c, key_of(comm)); });
@@ -1520,7 +1520,7 @@ extern "C" int clusterprof_wrap_MPI_Iallreduce_c(const void *sendbuf, void *recv
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Ialltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ialltoall_c);
   const std::uint64_t start = enter(wire::kMPI_Ialltoall_c, [&] { return Intent(wire::kMPI_Ialltoall_c, key_of(comm)); });
@@ -1543,7 +1543,7 @@ extern "C" int clusterprof_wrap_MPI_Ialltoall_c(const void *sendbuf, MPI_Count s
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Ialltoallv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ialltoallv_c);
   const std::uint64_t start = enter(wire::kMPI_Ialltoallv_c, [&] { return Intent(wire::kMPI_Ialltoallv_c, key_of(comm)); });
@@ -1566,7 +1566,7 @@ extern "C" int clusterprof_wrap_MPI_Ialltoallv_c(const void *sendbuf, const MPI_
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Ialltoallw_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ialltoallw_c);
   const std::uint64_t start = enter(wire::kMPI_Ialltoallw_c, [&] { return Intent(wire::kMPI_Ialltoallw_c, key_of(comm)); });
@@ -1589,7 +1589,7 @@ extern "C" int clusterprof_wrap_MPI_Ialltoallw_c(const void *sendbuf, const MPI_
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Ibcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ibcast_c);
   const std::uint64_t start = enter(wire::kMPI_Ibcast_c, [&] { return Intent(wire::kMPI_Ibcast_c, key_of(comm)); });
@@ -1610,7 +1610,7 @@ extern "C" int clusterprof_wrap_MPI_Ibcast_c(void *buffer, MPI_Count count, MPI_
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Iexscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iexscan_c);
   const std::uint64_t start = enter(wire::kMPI_Iexscan_c, [&] { return Intent(wire::kMPI_Iexscan_c, key_of(comm)); });
@@ -1630,7 +1630,7 @@ extern "C" int clusterprof_wrap_MPI_Iexscan_c(const void *sendbuf, void *recvbuf
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Igather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Igather_c);
   const std::uint64_t start = enter(wire::kMPI_Igather_c, [&] { return Intent(wire::kMPI_Igather_c, key_of(comm)); });
@@ -1654,7 +1654,7 @@ extern "C" int clusterprof_wrap_MPI_Igather_c(const void *sendbuf, MPI_Count sen
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Igatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Igatherv_c);
   const std::uint64_t start = enter(wire::kMPI_Igatherv_c, [&] { return Intent(wire::kMPI_Igatherv_c, key_of(comm)); });
@@ -1678,7 +1678,7 @@ extern "C" int clusterprof_wrap_MPI_Igatherv_c(const void *sendbuf, MPI_Count se
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Ireduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ireduce_c);
   const std::uint64_t start = enter(wire::kMPI_Ireduce_c, [&] { return Intent(wire::kMPI_Ireduce_c, key_of(comm)); });
@@ -1699,7 +1699,7 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_c(const void *sendbuf, void *recvbuf
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_block_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ireduce_scatter_block_c);
   const std::uint64_t start = enter(wire::kMPI_Ireduce_scatter_block_c, [&] { return Intent(wire::kMPI_Ireduce_scatter_block_c, key_of(comm)); });
@@ -1719,7 +1719,7 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_block_c(const void *sendbuf,
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_c(const void *sendbuf, void *recvbuf, const MPI_Count recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ireduce_scatter_c);
   const std::uint64_t start = enter(wire::kMPI_Ireduce_scatter_c, [&] { return Intent(wire::kMPI_Ireduce_scatter_c, key_of(comm)); });
@@ -1739,7 +1739,7 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_c(const void *sendbuf, void 
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Iscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iscan_c);
   const std::uint64_t start = enter(wire::kMPI_Iscan_c, [&] { return Intent(wire::kMPI_Iscan_c, key_of(comm)); });
@@ -1759,7 +1759,7 @@ extern "C" int clusterprof_wrap_MPI_Iscan_c(const void *sendbuf, void *recvbuf, 
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Iscatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iscatter_c);
   const std::uint64_t start = enter(wire::kMPI_Iscatter_c, [&] { return Intent(wire::kMPI_Iscatter_c, key_of(comm)); });
@@ -1783,7 +1783,7 @@ extern "C" int clusterprof_wrap_MPI_Iscatter_c(const void *sendbuf, MPI_Count se
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Iscatterv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[], MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iscatterv_c);
   const std::uint64_t start = enter(wire::kMPI_Iscatterv_c, [&] { return Intent(wire::kMPI_Iscatterv_c, key_of(comm)); });
@@ -1807,7 +1807,7 @@ extern "C" int clusterprof_wrap_MPI_Iscatterv_c(const void *sendbuf, const MPI_C
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Op_create_c(MPI_User_function_c *user_fn, int commute, MPI_Op *op) {
   const auto real = CLUSTERPROF_REAL(MPI_Op_create_c);
   const std::uint64_t start = enter(wire::kMPI_Op_create_c, [&] { return Intent(wire::kMPI_Op_create_c); });
@@ -1820,7 +1820,7 @@ extern "C" int clusterprof_wrap_MPI_Op_create_c(MPI_User_function_c *user_fn, in
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Reduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_c);
   const std::uint64_t start = enter(wire::kMPI_Reduce_c, [&] { return Intent(wire::kMPI_Reduce_c, key_of(comm)).rooted(root).agree(count, datatype); });
@@ -1864,7 +1864,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_init(const void *sendbuf, void *recvb
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Reduce_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_init_c);
   const std::uint64_t start = enter(wire::kMPI_Reduce_init_c, [&] { return Intent(wire::kMPI_Reduce_init_c, key_of(comm)); });
@@ -1887,7 +1887,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_init_c(const void *sendbuf, void *rec
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Reduce_local_c(const void *inbuf, void *inoutbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_local_c);
   const std::uint64_t start = enter(wire::kMPI_Reduce_local_c, [&] { return Intent(wire::kMPI_Reduce_local_c); });
@@ -1900,7 +1900,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_local_c(const void *inbuf, void *inou
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter_block_c);
   const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_block_c, [&] { return Intent(wire::kMPI_Reduce_scatter_block_c, key_of(comm)).collective().agree(recvcount, datatype); });
@@ -1942,7 +1942,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_init(const void *sendbu
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_init_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter_block_init_c);
   const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_block_init_c, [&] { return Intent(wire::kMPI_Reduce_scatter_block_init_c, key_of(comm)); });
@@ -1964,7 +1964,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_init_c(const void *send
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter_c(const void *sendbuf, void *recvbuf, const MPI_Count recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter_c);
   const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_c, [&] { return Intent(wire::kMPI_Reduce_scatter_c, key_of(comm)).collective(); });
@@ -2006,7 +2006,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_init(const void *sendbuf, voi
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter_init_c(const void *sendbuf, void *recvbuf, const MPI_Count recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter_init_c);
   const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_init_c, [&] { return Intent(wire::kMPI_Reduce_scatter_init_c, key_of(comm)); });
@@ -2028,7 +2028,7 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_init_c(const void *sendbuf, v
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Scan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Scan_c);
   const std::uint64_t start = enter(wire::kMPI_Scan_c, [&] { return Intent(wire::kMPI_Scan_c, key_of(comm)).collective().agree(count, datatype); });
@@ -2070,7 +2070,7 @@ extern "C" int clusterprof_wrap_MPI_Scan_init(const void *sendbuf, void *recvbuf
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Scan_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Scan_init_c);
   const std::uint64_t start = enter(wire::kMPI_Scan_init_c, [&] { return Intent(wire::kMPI_Scan_init_c, key_of(comm)); });
@@ -2092,7 +2092,7 @@ extern "C" int clusterprof_wrap_MPI_Scan_init_c(const void *sendbuf, void *recvb
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Scatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatter_c);
   const std::uint64_t start = enter(wire::kMPI_Scatter_c, [&] { return Intent(wire::kMPI_Scatter_c, key_of(comm)).rooted(root).agree(root, sendcount, sendtype, recvcount, recvtype); });
@@ -2142,7 +2142,7 @@ extern "C" int clusterprof_wrap_MPI_Scatter_init(const void *sendbuf, int sendco
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Scatter_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatter_init_c);
   const std::uint64_t start = enter(wire::kMPI_Scatter_init_c, [&] { return Intent(wire::kMPI_Scatter_init_c, key_of(comm)); });
@@ -2168,7 +2168,7 @@ extern "C" int clusterprof_wrap_MPI_Scatter_init_c(const void *sendbuf, MPI_Coun
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Scatterv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[], MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatterv_c);
   const std::uint64_t start = enter(wire::kMPI_Scatterv_c, [&] { return Intent(wire::kMPI_Scatterv_c, key_of(comm)).rooted(root); });
@@ -2218,7 +2218,7 @@ extern "C" int clusterprof_wrap_MPI_Scatterv_init(const void *sendbuf, const int
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Scatterv_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[], MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatterv_init_c);
   const std::uint64_t start = enter(wire::kMPI_Scatterv_init_c, [&] { return Intent(wire::kMPI_Scatterv_init_c, key_of(comm)); });

@@ -578,7 +578,7 @@ extern "C" int clusterprof_wrap_MPI_Unpack_external(const char datarep[], const 
   return returned;
 }
 
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Get_count_c(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count) {
   const auto real = CLUSTERPROF_REAL(MPI_Get_count_c);
   const std::uint64_t start = enter(wire::kMPI_Get_count_c, [&] { return Intent(wire::kMPI_Get_count_c); });
@@ -591,7 +591,7 @@ extern "C" int clusterprof_wrap_MPI_Get_count_c(const MPI_Status *status, MPI_Da
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Get_elements_c(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count) {
   const auto real = CLUSTERPROF_REAL(MPI_Get_elements_c);
   const std::uint64_t start = enter(wire::kMPI_Get_elements_c, [&] { return Intent(wire::kMPI_Get_elements_c); });
@@ -604,7 +604,7 @@ extern "C" int clusterprof_wrap_MPI_Get_elements_c(const MPI_Status *status, MPI
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Pack_c(const void *inbuf, MPI_Count incount, MPI_Datatype datatype, void *outbuf, MPI_Count outsize, MPI_Count *position, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Pack_c);
   const std::uint64_t start = enter(wire::kMPI_Pack_c, [&] { return Intent(wire::kMPI_Pack_c, key_of(comm)); });
@@ -618,7 +618,7 @@ extern "C" int clusterprof_wrap_MPI_Pack_c(const void *inbuf, MPI_Count incount,
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Pack_external_c(const char *datarep, const void *inbuf, MPI_Count incount, MPI_Datatype datatype, void *outbuf, MPI_Count outsize, MPI_Count *position) {
   const auto real = CLUSTERPROF_REAL(MPI_Pack_external_c);
   const std::uint64_t start = enter(wire::kMPI_Pack_external_c, [&] { return Intent(wire::kMPI_Pack_external_c); });
@@ -631,7 +631,7 @@ extern "C" int clusterprof_wrap_MPI_Pack_external_c(const char *datarep, const v
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Pack_external_size_c(const char *datarep, MPI_Count incount, MPI_Datatype datatype, MPI_Count *size) {
   const auto real = CLUSTERPROF_REAL(MPI_Pack_external_size_c);
   const std::uint64_t start = enter(wire::kMPI_Pack_external_size_c, [&] { return Intent(wire::kMPI_Pack_external_size_c); });
@@ -644,7 +644,7 @@ extern "C" int clusterprof_wrap_MPI_Pack_external_size_c(const char *datarep, MP
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Pack_size_c(MPI_Count incount, MPI_Datatype datatype, MPI_Comm comm, MPI_Count *size) {
   const auto real = CLUSTERPROF_REAL(MPI_Pack_size_c);
   const std::uint64_t start = enter(wire::kMPI_Pack_size_c, [&] { return Intent(wire::kMPI_Pack_size_c, key_of(comm)); });
@@ -658,7 +658,7 @@ extern "C" int clusterprof_wrap_MPI_Pack_size_c(MPI_Count incount, MPI_Datatype 
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Type_contiguous_c(MPI_Count count, MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_contiguous_c);
   const std::uint64_t start = enter(wire::kMPI_Type_contiguous_c, [&] { return Intent(wire::kMPI_Type_contiguous_c); });
@@ -671,7 +671,7 @@ extern "C" int clusterprof_wrap_MPI_Type_contiguous_c(MPI_Count count, MPI_Datat
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Type_create_darray_c(int size, int rank, int ndims, const MPI_Count array_of_gsizes[], const int array_of_distribs[], const int array_of_dargs[], const int array_of_psizes[], int order, MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_darray_c);
   const std::uint64_t start = enter(wire::kMPI_Type_create_darray_c, [&] { return Intent(wire::kMPI_Type_create_darray_c); });
@@ -684,7 +684,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_darray_c(int size, int rank, int
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Type_create_hindexed_block_c(MPI_Count count, MPI_Count blocklength, const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_hindexed_block_c);
   const std::uint64_t start = enter(wire::kMPI_Type_create_hindexed_block_c, [&] { return Intent(wire::kMPI_Type_create_hindexed_block_c); });
@@ -697,7 +697,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_hindexed_block_c(MPI_Count count
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Type_create_hindexed_c(MPI_Count count, const MPI_Count array_of_blocklengths[], const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_hindexed_c);
   const std::uint64_t start = enter(wire::kMPI_Type_create_hindexed_c, [&] { return Intent(wire::kMPI_Type_create_hindexed_c); });
@@ -710,7 +710,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_hindexed_c(MPI_Count count, cons
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Type_create_hvector_c(MPI_Count count, MPI_Count blocklength, MPI_Count stride, MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_hvector_c);
   const std::uint64_t start = enter(wire::kMPI_Type_create_hvector_c, [&] { return Intent(wire::kMPI_Type_create_hvector_c); });
@@ -723,7 +723,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_hvector_c(MPI_Count count, MPI_C
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Type_create_indexed_block_c(MPI_Count count, MPI_Count blocklength, const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_indexed_block_c);
   const std::uint64_t start = enter(wire::kMPI_Type_create_indexed_block_c, [&] { return Intent(wire::kMPI_Type_create_indexed_block_c); });
@@ -736,7 +736,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_indexed_block_c(MPI_Count count,
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Type_create_resized_c(MPI_Datatype oldtype, MPI_Count lb, MPI_Count extent, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_resized_c);
   const std::uint64_t start = enter(wire::kMPI_Type_create_resized_c, [&] { return Intent(wire::kMPI_Type_create_resized_c); });
@@ -749,7 +749,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_resized_c(MPI_Datatype oldtype, 
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Type_create_struct_c(MPI_Count count, const MPI_Count array_of_blocklengths[], const MPI_Count array_of_displacements[], const MPI_Datatype array_of_types[], MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_struct_c);
   const std::uint64_t start = enter(wire::kMPI_Type_create_struct_c, [&] { return Intent(wire::kMPI_Type_create_struct_c); });
@@ -762,7 +762,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_struct_c(MPI_Count count, const 
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Type_create_subarray_c(int ndims, const MPI_Count array_of_sizes[], const MPI_Count array_of_subsizes[], const MPI_Count array_of_starts[], int order, MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_create_subarray_c);
   const std::uint64_t start = enter(wire::kMPI_Type_create_subarray_c, [&] { return Intent(wire::kMPI_Type_create_subarray_c); });
@@ -775,7 +775,7 @@ extern "C" int clusterprof_wrap_MPI_Type_create_subarray_c(int ndims, const MPI_
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Type_get_contents_c(MPI_Datatype datatype, MPI_Count max_integers, MPI_Count max_addresses, MPI_Count max_large_counts, MPI_Count max_datatypes, int array_of_integers[], MPI_Aint array_of_addresses[], MPI_Count array_of_large_counts[], MPI_Datatype array_of_datatypes[]) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_get_contents_c);
   const std::uint64_t start = enter(wire::kMPI_Type_get_contents_c, [&] { return Intent(wire::kMPI_Type_get_contents_c); });
@@ -788,7 +788,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_contents_c(MPI_Datatype datatype, M
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Type_get_envelope_c(MPI_Datatype datatype, MPI_Count *num_integers, MPI_Count *num_addresses, MPI_Count *num_large_counts, MPI_Count *num_datatypes, int *combiner) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_get_envelope_c);
   const std::uint64_t start = enter(wire::kMPI_Type_get_envelope_c, [&] { return Intent(wire::kMPI_Type_get_envelope_c); });
@@ -801,7 +801,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_envelope_c(MPI_Datatype datatype, M
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Type_get_extent_c(MPI_Datatype datatype, MPI_Count *lb, MPI_Count *extent) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_get_extent_c);
   const std::uint64_t start = enter(wire::kMPI_Type_get_extent_c, [&] { return Intent(wire::kMPI_Type_get_extent_c); });
@@ -814,7 +814,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_extent_c(MPI_Datatype datatype, MPI
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Type_get_true_extent_c(MPI_Datatype datatype, MPI_Count *true_lb, MPI_Count *true_extent) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_get_true_extent_c);
   const std::uint64_t start = enter(wire::kMPI_Type_get_true_extent_c, [&] { return Intent(wire::kMPI_Type_get_true_extent_c); });
@@ -827,7 +827,7 @@ extern "C" int clusterprof_wrap_MPI_Type_get_true_extent_c(MPI_Datatype datatype
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Type_indexed_c(MPI_Count count, const MPI_Count array_of_blocklengths[], const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_indexed_c);
   const std::uint64_t start = enter(wire::kMPI_Type_indexed_c, [&] { return Intent(wire::kMPI_Type_indexed_c); });
@@ -840,7 +840,7 @@ extern "C" int clusterprof_wrap_MPI_Type_indexed_c(MPI_Count count, const MPI_Co
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Type_size_c(MPI_Datatype datatype, MPI_Count *size) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_size_c);
   const std::uint64_t start = enter(wire::kMPI_Type_size_c, [&] { return Intent(wire::kMPI_Type_size_c); });
@@ -853,7 +853,7 @@ extern "C" int clusterprof_wrap_MPI_Type_size_c(MPI_Datatype datatype, MPI_Count
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Type_vector_c(MPI_Count count, MPI_Count blocklength, MPI_Count stride, MPI_Datatype oldtype, MPI_Datatype *newtype) {
   const auto real = CLUSTERPROF_REAL(MPI_Type_vector_c);
   const std::uint64_t start = enter(wire::kMPI_Type_vector_c, [&] { return Intent(wire::kMPI_Type_vector_c); });
@@ -866,7 +866,7 @@ extern "C" int clusterprof_wrap_MPI_Type_vector_c(MPI_Count count, MPI_Count blo
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Unpack_c(const void *inbuf, MPI_Count insize, MPI_Count *position, void *outbuf, MPI_Count outcount, MPI_Datatype datatype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Unpack_c);
   const std::uint64_t start = enter(wire::kMPI_Unpack_c, [&] { return Intent(wire::kMPI_Unpack_c, key_of(comm)); });
@@ -880,7 +880,7 @@ extern "C" int clusterprof_wrap_MPI_Unpack_c(const void *inbuf, MPI_Count insize
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Unpack_external_c(const char datarep[], const void *inbuf, MPI_Count insize, MPI_Count *position, void *outbuf, MPI_Count outcount, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_Unpack_external_c);
   const std::uint64_t start = enter(wire::kMPI_Unpack_external_c, [&] { return Intent(wire::kMPI_Unpack_external_c); });

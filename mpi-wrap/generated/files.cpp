@@ -882,7 +882,7 @@ extern "C" int clusterprof_wrap_MPI_Register_datarep(const char *datarep, MPI_Da
   return returned;
 }
 
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_get_type_extent_c(MPI_File fh, MPI_Datatype datatype, MPI_Count *extent) {
   const auto real = CLUSTERPROF_REAL(MPI_File_get_type_extent_c);
   const std::uint64_t start = enter(wire::kMPI_File_get_type_extent_c, [&] { return Intent(wire::kMPI_File_get_type_extent_c, key_of(fh)); });
@@ -896,7 +896,7 @@ extern "C" int clusterprof_wrap_MPI_File_get_type_extent_c(MPI_File fh, MPI_Data
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_iread_all_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_all_c);
   const std::uint64_t start = enter(wire::kMPI_File_iread_all_c, [&] { return Intent(wire::kMPI_File_iread_all_c, key_of(fh)); });
@@ -915,7 +915,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_all_c(MPI_File fh, void *buf, MPI
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_iread_at_all_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_at_all_c);
   const std::uint64_t start = enter(wire::kMPI_File_iread_at_all_c, [&] { return Intent(wire::kMPI_File_iread_at_all_c, key_of(fh)); });
@@ -934,7 +934,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_at_all_c(MPI_File fh, MPI_Offset 
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_iread_at_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_at_c);
   const std::uint64_t start = enter(wire::kMPI_File_iread_at_c, [&] { return Intent(wire::kMPI_File_iread_at_c, key_of(fh)); });
@@ -953,7 +953,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_at_c(MPI_File fh, MPI_Offset offs
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_iread_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_c);
   const std::uint64_t start = enter(wire::kMPI_File_iread_c, [&] { return Intent(wire::kMPI_File_iread_c, key_of(fh)); });
@@ -972,7 +972,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_c(MPI_File fh, void *buf, MPI_Cou
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_iread_shared_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_shared_c);
   const std::uint64_t start = enter(wire::kMPI_File_iread_shared_c, [&] { return Intent(wire::kMPI_File_iread_shared_c, key_of(fh)); });
@@ -991,7 +991,7 @@ extern "C" int clusterprof_wrap_MPI_File_iread_shared_c(MPI_File fh, void *buf, 
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_iwrite_all_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_all_c);
   const std::uint64_t start = enter(wire::kMPI_File_iwrite_all_c, [&] { return Intent(wire::kMPI_File_iwrite_all_c, key_of(fh)); });
@@ -1010,7 +1010,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_all_c(MPI_File fh, const void *b
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_iwrite_at_all_c(MPI_File fh, MPI_Offset offset, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_at_all_c);
   const std::uint64_t start = enter(wire::kMPI_File_iwrite_at_all_c, [&] { return Intent(wire::kMPI_File_iwrite_at_all_c, key_of(fh)); });
@@ -1029,7 +1029,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_at_all_c(MPI_File fh, MPI_Offset
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_iwrite_at_c(MPI_File fh, MPI_Offset offset, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_at_c);
   const std::uint64_t start = enter(wire::kMPI_File_iwrite_at_c, [&] { return Intent(wire::kMPI_File_iwrite_at_c, key_of(fh)); });
@@ -1048,7 +1048,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_at_c(MPI_File fh, MPI_Offset off
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_iwrite_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_c);
   const std::uint64_t start = enter(wire::kMPI_File_iwrite_c, [&] { return Intent(wire::kMPI_File_iwrite_c, key_of(fh)); });
@@ -1067,7 +1067,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_c(MPI_File fh, const void *buf, 
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_iwrite_shared_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_shared_c);
   const std::uint64_t start = enter(wire::kMPI_File_iwrite_shared_c, [&] { return Intent(wire::kMPI_File_iwrite_shared_c, key_of(fh)); });
@@ -1086,7 +1086,7 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_shared_c(MPI_File fh, const void
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_read_all_begin_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_all_begin_c);
   const std::uint64_t start = enter(wire::kMPI_File_read_all_begin_c, [&] { return Intent(wire::kMPI_File_read_all_begin_c, key_of(fh)).collective(); });
@@ -1105,7 +1105,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_all_begin_c(MPI_File fh, void *buf
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_read_all_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_all_c);
   const std::uint64_t start = enter(wire::kMPI_File_read_all_c, [&] { return Intent(wire::kMPI_File_read_all_c, key_of(fh)).collective(); });
@@ -1124,7 +1124,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_all_c(MPI_File fh, void *buf, MPI_
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_read_at_all_begin_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_at_all_begin_c);
   const std::uint64_t start = enter(wire::kMPI_File_read_at_all_begin_c, [&] { return Intent(wire::kMPI_File_read_at_all_begin_c, key_of(fh)).collective(); });
@@ -1143,7 +1143,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_at_all_begin_c(MPI_File fh, MPI_Of
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_read_at_all_c(MPI_File fh, MPI_Offset offset, void * buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_at_all_c);
   const std::uint64_t start = enter(wire::kMPI_File_read_at_all_c, [&] { return Intent(wire::kMPI_File_read_at_all_c, key_of(fh)).collective(); });
@@ -1162,7 +1162,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_at_all_c(MPI_File fh, MPI_Offset o
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_read_at_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_at_c);
   const std::uint64_t start = enter(wire::kMPI_File_read_at_c, [&] { return Intent(wire::kMPI_File_read_at_c, key_of(fh)); });
@@ -1180,7 +1180,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_at_c(MPI_File fh, MPI_Offset offse
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_read_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_c);
   const std::uint64_t start = enter(wire::kMPI_File_read_c, [&] { return Intent(wire::kMPI_File_read_c, key_of(fh)); });
@@ -1198,7 +1198,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_c(MPI_File fh, void *buf, MPI_Coun
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_read_ordered_begin_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_ordered_begin_c);
   const std::uint64_t start = enter(wire::kMPI_File_read_ordered_begin_c, [&] { return Intent(wire::kMPI_File_read_ordered_begin_c, key_of(fh)).collective(); });
@@ -1217,7 +1217,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_ordered_begin_c(MPI_File fh, void 
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_read_ordered_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_ordered_c);
   const std::uint64_t start = enter(wire::kMPI_File_read_ordered_c, [&] { return Intent(wire::kMPI_File_read_ordered_c, key_of(fh)).collective(); });
@@ -1236,7 +1236,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_ordered_c(MPI_File fh, void *buf, 
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_read_shared_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_read_shared_c);
   const std::uint64_t start = enter(wire::kMPI_File_read_shared_c, [&] { return Intent(wire::kMPI_File_read_shared_c, key_of(fh)); });
@@ -1254,7 +1254,7 @@ extern "C" int clusterprof_wrap_MPI_File_read_shared_c(MPI_File fh, void *buf, M
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_write_all_begin_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_all_begin_c);
   const std::uint64_t start = enter(wire::kMPI_File_write_all_begin_c, [&] { return Intent(wire::kMPI_File_write_all_begin_c, key_of(fh)).collective(); });
@@ -1273,7 +1273,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_all_begin_c(MPI_File fh, const vo
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_write_all_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_all_c);
   const std::uint64_t start = enter(wire::kMPI_File_write_all_c, [&] { return Intent(wire::kMPI_File_write_all_c, key_of(fh)).collective(); });
@@ -1292,7 +1292,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_all_c(MPI_File fh, const void *bu
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_write_at_all_begin_c(MPI_File fh, MPI_Offset offset, const void *buf, MPI_Count count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_at_all_begin_c);
   const std::uint64_t start = enter(wire::kMPI_File_write_at_all_begin_c, [&] { return Intent(wire::kMPI_File_write_at_all_begin_c, key_of(fh)).collective(); });
@@ -1311,7 +1311,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_at_all_begin_c(MPI_File fh, MPI_O
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_write_at_all_c(MPI_File fh, MPI_Offset offset, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_at_all_c);
   const std::uint64_t start = enter(wire::kMPI_File_write_at_all_c, [&] { return Intent(wire::kMPI_File_write_at_all_c, key_of(fh)).collective(); });
@@ -1330,7 +1330,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_at_all_c(MPI_File fh, MPI_Offset 
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_write_at_c(MPI_File fh, MPI_Offset offset, const void * buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_at_c);
   const std::uint64_t start = enter(wire::kMPI_File_write_at_c, [&] { return Intent(wire::kMPI_File_write_at_c, key_of(fh)); });
@@ -1348,7 +1348,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_at_c(MPI_File fh, MPI_Offset offs
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_write_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_c);
   const std::uint64_t start = enter(wire::kMPI_File_write_c, [&] { return Intent(wire::kMPI_File_write_c, key_of(fh)); });
@@ -1366,7 +1366,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_c(MPI_File fh, const void *buf, M
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_write_ordered_begin_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_ordered_begin_c);
   const std::uint64_t start = enter(wire::kMPI_File_write_ordered_begin_c, [&] { return Intent(wire::kMPI_File_write_ordered_begin_c, key_of(fh)).collective(); });
@@ -1385,7 +1385,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_ordered_begin_c(MPI_File fh, cons
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_write_ordered_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_ordered_c);
   const std::uint64_t start = enter(wire::kMPI_File_write_ordered_c, [&] { return Intent(wire::kMPI_File_write_ordered_c, key_of(fh)).collective(); });
@@ -1404,7 +1404,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_ordered_c(MPI_File fh, const void
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_File_write_shared_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_File_write_shared_c);
   const std::uint64_t start = enter(wire::kMPI_File_write_shared_c, [&] { return Intent(wire::kMPI_File_write_shared_c, key_of(fh)); });
@@ -1422,7 +1422,7 @@ extern "C" int clusterprof_wrap_MPI_File_write_shared_c(MPI_File fh, const void 
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Register_datarep_c(const char *datarep, MPI_Datarep_conversion_function_c *read_conversion_fn, MPI_Datarep_conversion_function_c *write_conversion_fn, MPI_Datarep_extent_function *dtype_file_extent_fn, void *extra_state) {
   const auto real = CLUSTERPROF_REAL(MPI_Register_datarep_c);
   const std::uint64_t start = enter(wire::kMPI_Register_datarep_c, [&] { return Intent(wire::kMPI_Register_datarep_c); });

@@ -186,7 +186,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallw(const void *sendbuf, cons
   return returned;
 }
 
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Ineighbor_allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ineighbor_allgather_c);
   const std::uint64_t start = enter(wire::kMPI_Ineighbor_allgather_c, [&] { return Intent(wire::kMPI_Ineighbor_allgather_c, key_of(comm)); });
@@ -206,7 +206,7 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_allgather_c(const void *sendbuf, M
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Ineighbor_allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ineighbor_allgatherv_c);
   const std::uint64_t start = enter(wire::kMPI_Ineighbor_allgatherv_c, [&] { return Intent(wire::kMPI_Ineighbor_allgatherv_c, key_of(comm)); });
@@ -226,7 +226,7 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_allgatherv_c(const void *sendbuf, 
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ineighbor_alltoall_c);
   const std::uint64_t start = enter(wire::kMPI_Ineighbor_alltoall_c, [&] { return Intent(wire::kMPI_Ineighbor_alltoall_c, key_of(comm)); });
@@ -246,7 +246,7 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoall_c(const void *sendbuf, MP
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ineighbor_alltoallv_c);
   const std::uint64_t start = enter(wire::kMPI_Ineighbor_alltoallv_c, [&] { return Intent(wire::kMPI_Ineighbor_alltoallv_c, key_of(comm)); });
@@ -266,7 +266,7 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallv_c(const void *sendbuf, c
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallw_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ineighbor_alltoallw_c);
   const std::uint64_t start = enter(wire::kMPI_Ineighbor_alltoallw_c, [&] { return Intent(wire::kMPI_Ineighbor_alltoallw_c, key_of(comm)); });
@@ -286,7 +286,7 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallw_c(const void *sendbuf, c
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Neighbor_allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_allgather_c);
   const std::uint64_t start = enter(wire::kMPI_Neighbor_allgather_c, [&] { return Intent(wire::kMPI_Neighbor_allgather_c, key_of(comm)); });
@@ -326,7 +326,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgather_init(const void *sendbuf,
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Neighbor_allgather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_allgather_init_c);
   const std::uint64_t start = enter(wire::kMPI_Neighbor_allgather_init_c, [&] { return Intent(wire::kMPI_Neighbor_allgather_init_c, key_of(comm)); });
@@ -347,7 +347,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgather_init_c(const void *sendbu
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Neighbor_allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_allgatherv_c);
   const std::uint64_t start = enter(wire::kMPI_Neighbor_allgatherv_c, [&] { return Intent(wire::kMPI_Neighbor_allgatherv_c, key_of(comm)); });
@@ -387,7 +387,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgatherv_init(const void *sendbuf
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Neighbor_allgatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_allgatherv_init_c);
   const std::uint64_t start = enter(wire::kMPI_Neighbor_allgatherv_init_c, [&] { return Intent(wire::kMPI_Neighbor_allgatherv_init_c, key_of(comm)); });
@@ -408,7 +408,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgatherv_init_c(const void *sendb
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Neighbor_alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_alltoall_c);
   const std::uint64_t start = enter(wire::kMPI_Neighbor_alltoall_c, [&] { return Intent(wire::kMPI_Neighbor_alltoall_c, key_of(comm)); });
@@ -448,7 +448,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoall_init(const void *sendbuf, 
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Neighbor_alltoall_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_alltoall_init_c);
   const std::uint64_t start = enter(wire::kMPI_Neighbor_alltoall_init_c, [&] { return Intent(wire::kMPI_Neighbor_alltoall_init_c, key_of(comm)); });
@@ -469,7 +469,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoall_init_c(const void *sendbuf
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_alltoallv_c);
   const std::uint64_t start = enter(wire::kMPI_Neighbor_alltoallv_c, [&] { return Intent(wire::kMPI_Neighbor_alltoallv_c, key_of(comm)); });
@@ -509,7 +509,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallv_init(const void *sendbuf,
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallv_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_alltoallv_init_c);
   const std::uint64_t start = enter(wire::kMPI_Neighbor_alltoallv_init_c, [&] { return Intent(wire::kMPI_Neighbor_alltoallv_init_c, key_of(comm)); });
@@ -530,7 +530,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallv_init_c(const void *sendbu
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallw_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_alltoallw_c);
   const std::uint64_t start = enter(wire::kMPI_Neighbor_alltoallw_c, [&] { return Intent(wire::kMPI_Neighbor_alltoallw_c, key_of(comm)); });
@@ -570,7 +570,7 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallw_init(const void *sendbuf,
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallw_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_alltoallw_init_c);
   const std::uint64_t start = enter(wire::kMPI_Neighbor_alltoallw_init_c, [&] { return Intent(wire::kMPI_Neighbor_alltoallw_init_c, key_of(comm)); });

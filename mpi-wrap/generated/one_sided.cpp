@@ -657,7 +657,7 @@ extern "C" int clusterprof_wrap_MPI_Win_wait(MPI_Win win) {
   return returned;
 }
 
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Accumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Accumulate_c);
   const std::uint64_t start = enter(wire::kMPI_Accumulate_c, [&] { return Intent(wire::kMPI_Accumulate_c, key_of(win)).with(target_rank); });
@@ -674,7 +674,7 @@ extern "C" int clusterprof_wrap_MPI_Accumulate_c(const void *origin_addr, MPI_Co
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Get_accumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, void *result_addr, MPI_Count result_count, MPI_Datatype result_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Get_accumulate_c);
   const std::uint64_t start = enter(wire::kMPI_Get_accumulate_c, [&] { return Intent(wire::kMPI_Get_accumulate_c, key_of(win)).with(target_rank); });
@@ -692,7 +692,7 @@ extern "C" int clusterprof_wrap_MPI_Get_accumulate_c(const void *origin_addr, MP
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Get_c(void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Get_c);
   const std::uint64_t start = enter(wire::kMPI_Get_c, [&] { return Intent(wire::kMPI_Get_c, key_of(win)).with(target_rank); });
@@ -709,7 +709,7 @@ extern "C" int clusterprof_wrap_MPI_Get_c(void *origin_addr, MPI_Count origin_co
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Put_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win) {
   const auto real = CLUSTERPROF_REAL(MPI_Put_c);
   const std::uint64_t start = enter(wire::kMPI_Put_c, [&] { return Intent(wire::kMPI_Put_c, key_of(win)).with(target_rank); });
@@ -726,7 +726,7 @@ extern "C" int clusterprof_wrap_MPI_Put_c(const void *origin_addr, MPI_Count ori
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Raccumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Raccumulate_c);
   const std::uint64_t start = enter(wire::kMPI_Raccumulate_c, [&] { return Intent(wire::kMPI_Raccumulate_c, key_of(win)); });
@@ -744,7 +744,7 @@ extern "C" int clusterprof_wrap_MPI_Raccumulate_c(const void *origin_addr, MPI_C
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Rget_accumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, void *result_addr, MPI_Count result_count, MPI_Datatype result_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Rget_accumulate_c);
   const std::uint64_t start = enter(wire::kMPI_Rget_accumulate_c, [&] { return Intent(wire::kMPI_Rget_accumulate_c, key_of(win)); });
@@ -763,7 +763,7 @@ extern "C" int clusterprof_wrap_MPI_Rget_accumulate_c(const void *origin_addr, M
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Rget_c(void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Rget_c);
   const std::uint64_t start = enter(wire::kMPI_Rget_c, [&] { return Intent(wire::kMPI_Rget_c, key_of(win)); });
@@ -781,7 +781,7 @@ extern "C" int clusterprof_wrap_MPI_Rget_c(void *origin_addr, MPI_Count origin_c
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Rput_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Rput_c);
   const std::uint64_t start = enter(wire::kMPI_Rput_c, [&] { return Intent(wire::kMPI_Rput_c, key_of(win)); });
@@ -799,7 +799,7 @@ extern "C" int clusterprof_wrap_MPI_Rput_c(const void *origin_addr, MPI_Count or
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Win_allocate_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr, MPI_Win *win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_allocate_c);
   const std::uint64_t start = enter(wire::kMPI_Win_allocate_c, [&] { return Intent(wire::kMPI_Win_allocate_c, key_of(comm)).collective(); });
@@ -821,7 +821,7 @@ extern "C" int clusterprof_wrap_MPI_Win_allocate_c(MPI_Aint size, MPI_Aint disp_
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Win_allocate_shared_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr, MPI_Win *win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_allocate_shared_c);
   const std::uint64_t start = enter(wire::kMPI_Win_allocate_shared_c, [&] { return Intent(wire::kMPI_Win_allocate_shared_c, key_of(comm)).collective(); });
@@ -843,7 +843,7 @@ extern "C" int clusterprof_wrap_MPI_Win_allocate_shared_c(MPI_Aint size, MPI_Ain
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Win_create_c(void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win *win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_create_c);
   const std::uint64_t start = enter(wire::kMPI_Win_create_c, [&] { return Intent(wire::kMPI_Win_create_c, key_of(comm)).collective(); });
@@ -865,7 +865,7 @@ extern "C" int clusterprof_wrap_MPI_Win_create_c(void *base, MPI_Aint size, MPI_
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Win_shared_query_c(MPI_Win win, int rank, MPI_Aint *size, MPI_Aint *disp_unit, void *baseptr) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_shared_query_c);
   const std::uint64_t start = enter(wire::kMPI_Win_shared_query_c, [&] { return Intent(wire::kMPI_Win_shared_query_c, key_of(win)); });

@@ -546,7 +546,7 @@ extern "C" int clusterprof_wrap_MPI_Test_cancelled(const MPI_Status *status, int
   return returned;
 }
 
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Bsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Bsend_c);
   const std::uint64_t start = enter(wire::kMPI_Bsend_c, [&] { return Intent(wire::kMPI_Bsend_c, key_of(comm)).with(dest, tag); });
@@ -564,7 +564,7 @@ extern "C" int clusterprof_wrap_MPI_Bsend_c(const void *buf, MPI_Count count, MP
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Bsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Bsend_init_c);
   const std::uint64_t start = enter(wire::kMPI_Bsend_init_c, [&] { return Intent(wire::kMPI_Bsend_init_c, key_of(comm)); });
@@ -584,7 +584,7 @@ extern "C" int clusterprof_wrap_MPI_Bsend_init_c(const void *buf, MPI_Count coun
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Buffer_attach_c(void *buffer, MPI_Count size) {
   const auto real = CLUSTERPROF_REAL(MPI_Buffer_attach_c);
   const std::uint64_t start = enter(wire::kMPI_Buffer_attach_c, [&] { return Intent(wire::kMPI_Buffer_attach_c); });
@@ -597,7 +597,7 @@ extern "C" int clusterprof_wrap_MPI_Buffer_attach_c(void *buffer, MPI_Count size
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Buffer_detach_c(void *buffer_addr, MPI_Count *size) {
   const auto real = CLUSTERPROF_REAL(MPI_Buffer_detach_c);
   const std::uint64_t start = enter(wire::kMPI_Buffer_detach_c, [&] { return Intent(wire::kMPI_Buffer_detach_c); });
@@ -610,7 +610,7 @@ extern "C" int clusterprof_wrap_MPI_Buffer_detach_c(void *buffer_addr, MPI_Count
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Ibsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ibsend_c);
   const std::uint64_t start = enter(wire::kMPI_Ibsend_c, [&] { return Intent(wire::kMPI_Ibsend_c, key_of(comm)); });
@@ -628,7 +628,7 @@ extern "C" int clusterprof_wrap_MPI_Ibsend_c(const void *buf, MPI_Count count, M
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Imrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Imrecv_c);
   const std::uint64_t start = enter(wire::kMPI_Imrecv_c, [&] { return Intent(wire::kMPI_Imrecv_c, key_of(*message)); });
@@ -654,7 +654,7 @@ extern "C" int clusterprof_wrap_MPI_Imrecv_c(void *buf, MPI_Count count, MPI_Dat
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Irecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Irecv_c);
   const std::uint64_t start = enter(wire::kMPI_Irecv_c, [&] { return Intent(wire::kMPI_Irecv_c, key_of(comm)); });
@@ -672,7 +672,7 @@ extern "C" int clusterprof_wrap_MPI_Irecv_c(void *buf, MPI_Count count, MPI_Data
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Irsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Irsend_c);
   const std::uint64_t start = enter(wire::kMPI_Irsend_c, [&] { return Intent(wire::kMPI_Irsend_c, key_of(comm)); });
@@ -690,7 +690,7 @@ extern "C" int clusterprof_wrap_MPI_Irsend_c(const void *buf, MPI_Count count, M
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Isend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Isend_c);
   const std::uint64_t start = enter(wire::kMPI_Isend_c, [&] { return Intent(wire::kMPI_Isend_c, key_of(comm)); });
@@ -730,7 +730,7 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv(const void *sendbuf, int sendcount
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Isendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Isendrecv_c);
   const std::uint64_t start = enter(wire::kMPI_Isendrecv_c, [&] { return Intent(wire::kMPI_Isendrecv_c, key_of(comm)); });
@@ -774,7 +774,7 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv_replace(void *buf, int count, MPI_
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Isendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Isendrecv_replace_c);
   const std::uint64_t start = enter(wire::kMPI_Isendrecv_replace_c, [&] { return Intent(wire::kMPI_Isendrecv_replace_c, key_of(comm)); });
@@ -796,7 +796,7 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv_replace_c(void *buf, MPI_Count cou
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Issend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Issend_c);
   const std::uint64_t start = enter(wire::kMPI_Issend_c, [&] { return Intent(wire::kMPI_Issend_c, key_of(comm)); });
@@ -814,7 +814,7 @@ extern "C" int clusterprof_wrap_MPI_Issend_c(const void *buf, MPI_Count count, M
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Mrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Mrecv_c);
   const std::uint64_t start = enter(wire::kMPI_Mrecv_c, [&] { return Intent(wire::kMPI_Mrecv_c, key_of(*message)); });
@@ -890,7 +890,7 @@ extern "C" int clusterprof_wrap_MPI_Psend_init(const void *buf, int partitions, 
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Recv_c);
   const std::uint64_t start = enter(wire::kMPI_Recv_c, [&] { return Intent(wire::kMPI_Recv_c, key_of(comm)).with(source, tag); });
@@ -913,7 +913,7 @@ extern "C" int clusterprof_wrap_MPI_Recv_c(void *buf, MPI_Count count, MPI_Datat
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Recv_init_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Recv_init_c);
   const std::uint64_t start = enter(wire::kMPI_Recv_init_c, [&] { return Intent(wire::kMPI_Recv_init_c, key_of(comm)); });
@@ -935,7 +935,7 @@ extern "C" int clusterprof_wrap_MPI_Recv_init_c(void *buf, MPI_Count count, MPI_
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Rsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Rsend_c);
   const std::uint64_t start = enter(wire::kMPI_Rsend_c, [&] { return Intent(wire::kMPI_Rsend_c, key_of(comm)).with(dest, tag); });
@@ -953,7 +953,7 @@ extern "C" int clusterprof_wrap_MPI_Rsend_c(const void *buf, MPI_Count count, MP
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Rsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Rsend_init_c);
   const std::uint64_t start = enter(wire::kMPI_Rsend_init_c, [&] { return Intent(wire::kMPI_Rsend_init_c, key_of(comm)); });
@@ -973,7 +973,7 @@ extern "C" int clusterprof_wrap_MPI_Rsend_init_c(const void *buf, MPI_Count coun
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Send_c);
   const std::uint64_t start = enter(wire::kMPI_Send_c, [&] { return Intent(wire::kMPI_Send_c, key_of(comm)).with(dest, tag); });
@@ -991,7 +991,7 @@ extern "C" int clusterprof_wrap_MPI_Send_c(const void *buf, MPI_Count count, MPI
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Send_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Send_init_c);
   const std::uint64_t start = enter(wire::kMPI_Send_init_c, [&] { return Intent(wire::kMPI_Send_init_c, key_of(comm)); });
@@ -1011,7 +1011,7 @@ extern "C" int clusterprof_wrap_MPI_Send_init_c(const void *buf, MPI_Count count
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Sendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Sendrecv_c);
   const std::uint64_t start = enter(wire::kMPI_Sendrecv_c, [&] { return Intent(wire::kMPI_Sendrecv_c, key_of(comm)).with(source, recvtag); });
@@ -1038,7 +1038,7 @@ extern "C" int clusterprof_wrap_MPI_Sendrecv_c(const void *sendbuf, MPI_Count se
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Sendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Sendrecv_replace_c);
   const std::uint64_t start = enter(wire::kMPI_Sendrecv_replace_c, [&] { return Intent(wire::kMPI_Sendrecv_replace_c, key_of(comm)).with(source, recvtag); });
@@ -1065,7 +1065,7 @@ extern "C" int clusterprof_wrap_MPI_Sendrecv_replace_c(void *buf, MPI_Count coun
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Ssend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Ssend_c);
   const std::uint64_t start = enter(wire::kMPI_Ssend_c, [&] { return Intent(wire::kMPI_Ssend_c, key_of(comm)).with(dest, tag); });
@@ -1083,7 +1083,7 @@ extern "C" int clusterprof_wrap_MPI_Ssend_c(const void *buf, MPI_Count count, MP
 }
 
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Ssend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ssend_init_c);
   const std::uint64_t start = enter(wire::kMPI_Ssend_init_c, [&] { return Intent(wire::kMPI_Ssend_init_c, key_of(comm)); });

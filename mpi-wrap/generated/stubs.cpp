@@ -831,39 +831,39 @@ ENTRY(MPI_Info_get_valuelen, 710);
 ENTRY(PMPI_Info_get_valuelen, 711);
 ENTRY(MPI_Info_set, 712);
 ENTRY(PMPI_Info_set, 713);
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Bsend_c, 838);
 ENTRY(PMPI_Bsend_c, 839);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Bsend_init_c, 840);
 ENTRY(PMPI_Bsend_init_c, 841);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Buffer_attach_c, 842);
 ENTRY(PMPI_Buffer_attach_c, 843);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Buffer_detach_c, 844);
 ENTRY(PMPI_Buffer_detach_c, 845);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Ibsend_c, 846);
 ENTRY(PMPI_Ibsend_c, 847);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Imrecv_c, 848);
 ENTRY(PMPI_Imrecv_c, 849);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Irecv_c, 850);
 ENTRY(PMPI_Irecv_c, 851);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Irsend_c, 852);
 ENTRY(PMPI_Irsend_c, 853);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Isend_c, 854);
 ENTRY(PMPI_Isend_c, 855);
 #endif
@@ -871,7 +871,7 @@ ENTRY(PMPI_Isend_c, 855);
 ENTRY(MPI_Isendrecv, 856);
 ENTRY(PMPI_Isendrecv, 857);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Isendrecv_c, 858);
 ENTRY(PMPI_Isendrecv_c, 859);
 #endif
@@ -879,15 +879,15 @@ ENTRY(PMPI_Isendrecv_c, 859);
 ENTRY(MPI_Isendrecv_replace, 860);
 ENTRY(PMPI_Isendrecv_replace, 861);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Isendrecv_replace_c, 862);
 ENTRY(PMPI_Isendrecv_replace_c, 863);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Issend_c, 864);
 ENTRY(PMPI_Issend_c, 865);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Mrecv_c, 866);
 ENTRY(PMPI_Mrecv_c, 867);
 #endif
@@ -915,47 +915,47 @@ ENTRY(PMPI_Precv_init, 877);
 ENTRY(MPI_Psend_init, 878);
 ENTRY(PMPI_Psend_init, 879);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Recv_c, 880);
 ENTRY(PMPI_Recv_c, 881);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Recv_init_c, 882);
 ENTRY(PMPI_Recv_init_c, 883);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Rsend_c, 884);
 ENTRY(PMPI_Rsend_c, 885);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Rsend_init_c, 886);
 ENTRY(PMPI_Rsend_init_c, 887);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Send_c, 888);
 ENTRY(PMPI_Send_c, 889);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Send_init_c, 890);
 ENTRY(PMPI_Send_init_c, 891);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Sendrecv_c, 892);
 ENTRY(PMPI_Sendrecv_c, 893);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Sendrecv_replace_c, 894);
 ENTRY(PMPI_Sendrecv_replace_c, 895);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Ssend_c, 896);
 ENTRY(PMPI_Ssend_c, 897);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Ssend_init_c, 898);
 ENTRY(PMPI_Ssend_init_c, 899);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Allgather_c, 900);
 ENTRY(PMPI_Allgather_c, 901);
 #endif
@@ -963,11 +963,11 @@ ENTRY(PMPI_Allgather_c, 901);
 ENTRY(MPI_Allgather_init, 902);
 ENTRY(PMPI_Allgather_init, 903);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Allgather_init_c, 904);
 ENTRY(PMPI_Allgather_init_c, 905);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Allgatherv_c, 906);
 ENTRY(PMPI_Allgatherv_c, 907);
 #endif
@@ -975,11 +975,11 @@ ENTRY(PMPI_Allgatherv_c, 907);
 ENTRY(MPI_Allgatherv_init, 908);
 ENTRY(PMPI_Allgatherv_init, 909);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Allgatherv_init_c, 910);
 ENTRY(PMPI_Allgatherv_init_c, 911);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Allreduce_c, 912);
 ENTRY(PMPI_Allreduce_c, 913);
 #endif
@@ -987,11 +987,11 @@ ENTRY(PMPI_Allreduce_c, 913);
 ENTRY(MPI_Allreduce_init, 914);
 ENTRY(PMPI_Allreduce_init, 915);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Allreduce_init_c, 916);
 ENTRY(PMPI_Allreduce_init_c, 917);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Alltoall_c, 918);
 ENTRY(PMPI_Alltoall_c, 919);
 #endif
@@ -999,11 +999,11 @@ ENTRY(PMPI_Alltoall_c, 919);
 ENTRY(MPI_Alltoall_init, 920);
 ENTRY(PMPI_Alltoall_init, 921);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Alltoall_init_c, 922);
 ENTRY(PMPI_Alltoall_init_c, 923);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Alltoallv_c, 924);
 ENTRY(PMPI_Alltoallv_c, 925);
 #endif
@@ -1011,11 +1011,11 @@ ENTRY(PMPI_Alltoallv_c, 925);
 ENTRY(MPI_Alltoallv_init, 926);
 ENTRY(PMPI_Alltoallv_init, 927);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Alltoallv_init_c, 928);
 ENTRY(PMPI_Alltoallv_init_c, 929);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Alltoallw_c, 930);
 ENTRY(PMPI_Alltoallw_c, 931);
 #endif
@@ -1023,7 +1023,7 @@ ENTRY(PMPI_Alltoallw_c, 931);
 ENTRY(MPI_Alltoallw_init, 932);
 ENTRY(PMPI_Alltoallw_init, 933);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Alltoallw_init_c, 934);
 ENTRY(PMPI_Alltoallw_init_c, 935);
 #endif
@@ -1031,7 +1031,7 @@ ENTRY(PMPI_Alltoallw_init_c, 935);
 ENTRY(MPI_Barrier_init, 936);
 ENTRY(PMPI_Barrier_init, 937);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Bcast_c, 938);
 ENTRY(PMPI_Bcast_c, 939);
 #endif
@@ -1039,11 +1039,11 @@ ENTRY(PMPI_Bcast_c, 939);
 ENTRY(MPI_Bcast_init, 940);
 ENTRY(PMPI_Bcast_init, 941);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Bcast_init_c, 942);
 ENTRY(PMPI_Bcast_init_c, 943);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Exscan_c, 944);
 ENTRY(PMPI_Exscan_c, 945);
 #endif
@@ -1051,11 +1051,11 @@ ENTRY(PMPI_Exscan_c, 945);
 ENTRY(MPI_Exscan_init, 946);
 ENTRY(PMPI_Exscan_init, 947);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Exscan_init_c, 948);
 ENTRY(PMPI_Exscan_init_c, 949);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Gather_c, 950);
 ENTRY(PMPI_Gather_c, 951);
 #endif
@@ -1063,11 +1063,11 @@ ENTRY(PMPI_Gather_c, 951);
 ENTRY(MPI_Gather_init, 952);
 ENTRY(PMPI_Gather_init, 953);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Gather_init_c, 954);
 ENTRY(PMPI_Gather_init_c, 955);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Gatherv_c, 956);
 ENTRY(PMPI_Gatherv_c, 957);
 #endif
@@ -1075,79 +1075,79 @@ ENTRY(PMPI_Gatherv_c, 957);
 ENTRY(MPI_Gatherv_init, 958);
 ENTRY(PMPI_Gatherv_init, 959);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Gatherv_init_c, 960);
 ENTRY(PMPI_Gatherv_init_c, 961);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Iallgather_c, 962);
 ENTRY(PMPI_Iallgather_c, 963);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Iallgatherv_c, 964);
 ENTRY(PMPI_Iallgatherv_c, 965);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Iallreduce_c, 966);
 ENTRY(PMPI_Iallreduce_c, 967);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Ialltoall_c, 968);
 ENTRY(PMPI_Ialltoall_c, 969);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Ialltoallv_c, 970);
 ENTRY(PMPI_Ialltoallv_c, 971);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Ialltoallw_c, 972);
 ENTRY(PMPI_Ialltoallw_c, 973);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Ibcast_c, 974);
 ENTRY(PMPI_Ibcast_c, 975);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Iexscan_c, 976);
 ENTRY(PMPI_Iexscan_c, 977);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Igather_c, 978);
 ENTRY(PMPI_Igather_c, 979);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Igatherv_c, 980);
 ENTRY(PMPI_Igatherv_c, 981);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Ireduce_c, 982);
 ENTRY(PMPI_Ireduce_c, 983);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Ireduce_scatter_block_c, 984);
 ENTRY(PMPI_Ireduce_scatter_block_c, 985);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Ireduce_scatter_c, 986);
 ENTRY(PMPI_Ireduce_scatter_c, 987);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Iscan_c, 988);
 ENTRY(PMPI_Iscan_c, 989);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Iscatter_c, 990);
 ENTRY(PMPI_Iscatter_c, 991);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Iscatterv_c, 992);
 ENTRY(PMPI_Iscatterv_c, 993);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Op_create_c, 994);
 ENTRY(PMPI_Op_create_c, 995);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Reduce_c, 996);
 ENTRY(PMPI_Reduce_c, 997);
 #endif
@@ -1155,15 +1155,15 @@ ENTRY(PMPI_Reduce_c, 997);
 ENTRY(MPI_Reduce_init, 998);
 ENTRY(PMPI_Reduce_init, 999);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Reduce_init_c, 1000);
 ENTRY(PMPI_Reduce_init_c, 1001);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Reduce_local_c, 1002);
 ENTRY(PMPI_Reduce_local_c, 1003);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Reduce_scatter_block_c, 1004);
 ENTRY(PMPI_Reduce_scatter_block_c, 1005);
 #endif
@@ -1171,11 +1171,11 @@ ENTRY(PMPI_Reduce_scatter_block_c, 1005);
 ENTRY(MPI_Reduce_scatter_block_init, 1006);
 ENTRY(PMPI_Reduce_scatter_block_init, 1007);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Reduce_scatter_block_init_c, 1008);
 ENTRY(PMPI_Reduce_scatter_block_init_c, 1009);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Reduce_scatter_c, 1010);
 ENTRY(PMPI_Reduce_scatter_c, 1011);
 #endif
@@ -1183,11 +1183,11 @@ ENTRY(PMPI_Reduce_scatter_c, 1011);
 ENTRY(MPI_Reduce_scatter_init, 1012);
 ENTRY(PMPI_Reduce_scatter_init, 1013);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Reduce_scatter_init_c, 1014);
 ENTRY(PMPI_Reduce_scatter_init_c, 1015);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Scan_c, 1016);
 ENTRY(PMPI_Scan_c, 1017);
 #endif
@@ -1195,11 +1195,11 @@ ENTRY(PMPI_Scan_c, 1017);
 ENTRY(MPI_Scan_init, 1018);
 ENTRY(PMPI_Scan_init, 1019);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Scan_init_c, 1020);
 ENTRY(PMPI_Scan_init_c, 1021);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Scatter_c, 1022);
 ENTRY(PMPI_Scatter_c, 1023);
 #endif
@@ -1207,11 +1207,11 @@ ENTRY(PMPI_Scatter_c, 1023);
 ENTRY(MPI_Scatter_init, 1024);
 ENTRY(PMPI_Scatter_init, 1025);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Scatter_init_c, 1026);
 ENTRY(PMPI_Scatter_init_c, 1027);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Scatterv_c, 1028);
 ENTRY(PMPI_Scatterv_c, 1029);
 #endif
@@ -1219,31 +1219,31 @@ ENTRY(PMPI_Scatterv_c, 1029);
 ENTRY(MPI_Scatterv_init, 1030);
 ENTRY(PMPI_Scatterv_init, 1031);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Scatterv_init_c, 1032);
 ENTRY(PMPI_Scatterv_init_c, 1033);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Ineighbor_allgather_c, 1034);
 ENTRY(PMPI_Ineighbor_allgather_c, 1035);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Ineighbor_allgatherv_c, 1036);
 ENTRY(PMPI_Ineighbor_allgatherv_c, 1037);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Ineighbor_alltoall_c, 1038);
 ENTRY(PMPI_Ineighbor_alltoall_c, 1039);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Ineighbor_alltoallv_c, 1040);
 ENTRY(PMPI_Ineighbor_alltoallv_c, 1041);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Ineighbor_alltoallw_c, 1042);
 ENTRY(PMPI_Ineighbor_alltoallw_c, 1043);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Neighbor_allgather_c, 1044);
 ENTRY(PMPI_Neighbor_allgather_c, 1045);
 #endif
@@ -1251,11 +1251,11 @@ ENTRY(PMPI_Neighbor_allgather_c, 1045);
 ENTRY(MPI_Neighbor_allgather_init, 1046);
 ENTRY(PMPI_Neighbor_allgather_init, 1047);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Neighbor_allgather_init_c, 1048);
 ENTRY(PMPI_Neighbor_allgather_init_c, 1049);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Neighbor_allgatherv_c, 1050);
 ENTRY(PMPI_Neighbor_allgatherv_c, 1051);
 #endif
@@ -1263,11 +1263,11 @@ ENTRY(PMPI_Neighbor_allgatherv_c, 1051);
 ENTRY(MPI_Neighbor_allgatherv_init, 1052);
 ENTRY(PMPI_Neighbor_allgatherv_init, 1053);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Neighbor_allgatherv_init_c, 1054);
 ENTRY(PMPI_Neighbor_allgatherv_init_c, 1055);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Neighbor_alltoall_c, 1056);
 ENTRY(PMPI_Neighbor_alltoall_c, 1057);
 #endif
@@ -1275,11 +1275,11 @@ ENTRY(PMPI_Neighbor_alltoall_c, 1057);
 ENTRY(MPI_Neighbor_alltoall_init, 1058);
 ENTRY(PMPI_Neighbor_alltoall_init, 1059);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Neighbor_alltoall_init_c, 1060);
 ENTRY(PMPI_Neighbor_alltoall_init_c, 1061);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Neighbor_alltoallv_c, 1062);
 ENTRY(PMPI_Neighbor_alltoallv_c, 1063);
 #endif
@@ -1287,11 +1287,11 @@ ENTRY(PMPI_Neighbor_alltoallv_c, 1063);
 ENTRY(MPI_Neighbor_alltoallv_init, 1064);
 ENTRY(PMPI_Neighbor_alltoallv_init, 1065);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Neighbor_alltoallv_init_c, 1066);
 ENTRY(PMPI_Neighbor_alltoallv_init_c, 1067);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Neighbor_alltoallw_c, 1068);
 ENTRY(PMPI_Neighbor_alltoallw_c, 1069);
 #endif
@@ -1299,175 +1299,175 @@ ENTRY(PMPI_Neighbor_alltoallw_c, 1069);
 ENTRY(MPI_Neighbor_alltoallw_init, 1070);
 ENTRY(PMPI_Neighbor_alltoallw_init, 1071);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Neighbor_alltoallw_init_c, 1072);
 ENTRY(PMPI_Neighbor_alltoallw_init_c, 1073);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Accumulate_c, 1074);
 ENTRY(PMPI_Accumulate_c, 1075);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Get_accumulate_c, 1076);
 ENTRY(PMPI_Get_accumulate_c, 1077);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Get_c, 1078);
 ENTRY(PMPI_Get_c, 1079);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Put_c, 1080);
 ENTRY(PMPI_Put_c, 1081);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Raccumulate_c, 1082);
 ENTRY(PMPI_Raccumulate_c, 1083);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Rget_accumulate_c, 1084);
 ENTRY(PMPI_Rget_accumulate_c, 1085);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Rget_c, 1086);
 ENTRY(PMPI_Rget_c, 1087);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Rput_c, 1088);
 ENTRY(PMPI_Rput_c, 1089);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Win_allocate_c, 1090);
 ENTRY(PMPI_Win_allocate_c, 1091);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Win_allocate_shared_c, 1092);
 ENTRY(PMPI_Win_allocate_shared_c, 1093);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Win_create_c, 1094);
 ENTRY(PMPI_Win_create_c, 1095);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Win_shared_query_c, 1096);
 ENTRY(PMPI_Win_shared_query_c, 1097);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_get_type_extent_c, 1098);
 ENTRY(PMPI_File_get_type_extent_c, 1099);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_iread_all_c, 1100);
 ENTRY(PMPI_File_iread_all_c, 1101);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_iread_at_all_c, 1102);
 ENTRY(PMPI_File_iread_at_all_c, 1103);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_iread_at_c, 1104);
 ENTRY(PMPI_File_iread_at_c, 1105);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_iread_c, 1106);
 ENTRY(PMPI_File_iread_c, 1107);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_iread_shared_c, 1108);
 ENTRY(PMPI_File_iread_shared_c, 1109);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_iwrite_all_c, 1110);
 ENTRY(PMPI_File_iwrite_all_c, 1111);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_iwrite_at_all_c, 1112);
 ENTRY(PMPI_File_iwrite_at_all_c, 1113);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_iwrite_at_c, 1114);
 ENTRY(PMPI_File_iwrite_at_c, 1115);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_iwrite_c, 1116);
 ENTRY(PMPI_File_iwrite_c, 1117);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_iwrite_shared_c, 1118);
 ENTRY(PMPI_File_iwrite_shared_c, 1119);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_read_all_begin_c, 1120);
 ENTRY(PMPI_File_read_all_begin_c, 1121);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_read_all_c, 1122);
 ENTRY(PMPI_File_read_all_c, 1123);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_read_at_all_begin_c, 1124);
 ENTRY(PMPI_File_read_at_all_begin_c, 1125);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_read_at_all_c, 1126);
 ENTRY(PMPI_File_read_at_all_c, 1127);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_read_at_c, 1128);
 ENTRY(PMPI_File_read_at_c, 1129);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_read_c, 1130);
 ENTRY(PMPI_File_read_c, 1131);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_read_ordered_begin_c, 1132);
 ENTRY(PMPI_File_read_ordered_begin_c, 1133);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_read_ordered_c, 1134);
 ENTRY(PMPI_File_read_ordered_c, 1135);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_read_shared_c, 1136);
 ENTRY(PMPI_File_read_shared_c, 1137);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_write_all_begin_c, 1138);
 ENTRY(PMPI_File_write_all_begin_c, 1139);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_write_all_c, 1140);
 ENTRY(PMPI_File_write_all_c, 1141);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_write_at_all_begin_c, 1142);
 ENTRY(PMPI_File_write_at_all_begin_c, 1143);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_write_at_all_c, 1144);
 ENTRY(PMPI_File_write_at_all_c, 1145);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_write_at_c, 1146);
 ENTRY(PMPI_File_write_at_c, 1147);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_write_c, 1148);
 ENTRY(PMPI_File_write_c, 1149);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_write_ordered_begin_c, 1150);
 ENTRY(PMPI_File_write_ordered_begin_c, 1151);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_write_ordered_c, 1152);
 ENTRY(PMPI_File_write_ordered_c, 1153);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_File_write_shared_c, 1154);
 ENTRY(PMPI_File_write_shared_c, 1155);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Register_datarep_c, 1156);
 ENTRY(PMPI_Register_datarep_c, 1157);
 #endif
@@ -1487,99 +1487,99 @@ ENTRY(PMPI_Group_from_session_pset, 1163);
 ENTRY(MPI_Intercomm_create_from_groups, 1164);
 ENTRY(PMPI_Intercomm_create_from_groups, 1165);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Get_count_c, 1166);
 ENTRY(PMPI_Get_count_c, 1167);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Get_elements_c, 1168);
 ENTRY(PMPI_Get_elements_c, 1169);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Pack_c, 1170);
 ENTRY(PMPI_Pack_c, 1171);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Pack_external_c, 1172);
 ENTRY(PMPI_Pack_external_c, 1173);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Pack_external_size_c, 1174);
 ENTRY(PMPI_Pack_external_size_c, 1175);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Pack_size_c, 1176);
 ENTRY(PMPI_Pack_size_c, 1177);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Type_contiguous_c, 1178);
 ENTRY(PMPI_Type_contiguous_c, 1179);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Type_create_darray_c, 1180);
 ENTRY(PMPI_Type_create_darray_c, 1181);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Type_create_hindexed_block_c, 1182);
 ENTRY(PMPI_Type_create_hindexed_block_c, 1183);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Type_create_hindexed_c, 1184);
 ENTRY(PMPI_Type_create_hindexed_c, 1185);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Type_create_hvector_c, 1186);
 ENTRY(PMPI_Type_create_hvector_c, 1187);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Type_create_indexed_block_c, 1188);
 ENTRY(PMPI_Type_create_indexed_block_c, 1189);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Type_create_resized_c, 1190);
 ENTRY(PMPI_Type_create_resized_c, 1191);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Type_create_struct_c, 1192);
 ENTRY(PMPI_Type_create_struct_c, 1193);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Type_create_subarray_c, 1194);
 ENTRY(PMPI_Type_create_subarray_c, 1195);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Type_get_contents_c, 1196);
 ENTRY(PMPI_Type_get_contents_c, 1197);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Type_get_envelope_c, 1198);
 ENTRY(PMPI_Type_get_envelope_c, 1199);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Type_get_extent_c, 1200);
 ENTRY(PMPI_Type_get_extent_c, 1201);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Type_get_true_extent_c, 1202);
 ENTRY(PMPI_Type_get_true_extent_c, 1203);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Type_indexed_c, 1204);
 ENTRY(PMPI_Type_indexed_c, 1205);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Type_size_c, 1206);
 ENTRY(PMPI_Type_size_c, 1207);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Type_vector_c, 1208);
 ENTRY(PMPI_Type_vector_c, 1209);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Unpack_c, 1210);
 ENTRY(PMPI_Unpack_c, 1211);
 #endif
-#if CLUSTERPROF_MPI_HAS_4_0
+#if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 ENTRY(MPI_Unpack_external_c, 1212);
 ENTRY(PMPI_Unpack_external_c, 1213);
 #endif

@@ -30,7 +30,13 @@
 #else
 #error "neither the mpi.h of Open MPI nor one of the MPICH family nor that of the standard"
 #endif
+// Of MPI 4.0, Open MPI 5.0 lacks the functions with large counts alone, but calls itself MPI 3.1.
+#define CLUSTERPROF_MPI_HAS_LARGE_COUNTS (MPI_VERSION >= 4)
+#if CLUSTERPROF_MPI_OPENMPI
+#define CLUSTERPROF_MPI_HAS_4_0 (MPI_VERSION >= 4 || OMPI_MAJOR_VERSION >= 5)
+#else
 #define CLUSTERPROF_MPI_HAS_4_0 (MPI_VERSION >= 4)
+#endif
 #define CLUSTERPROF_MPI_HAS_4_1 (MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1))
 #define CLUSTERPROF_MPI_HAS_5_0 (MPI_VERSION >= 5)
 

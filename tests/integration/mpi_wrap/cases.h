@@ -8,6 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Open MPI 5.0 has all of MPI 4.0 but the functions with large counts, and calls itself MPI 3.1.
+#if MPI_VERSION >= 4
+#define HAS_LARGE_COUNTS 1
+#define HAS_MPI_4 1
+#elif defined(OMPI_MAJOR_VERSION)
+#define HAS_MPI_4 (OMPI_MAJOR_VERSION >= 5)
+#endif
+
 static int world_rank, world_size;
 
 static int right(void) { return (world_rank + 1) % world_size; }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks which libraries a preload object needs and which symbols it exports. check_object.py OBJECT"""
+"""Checks which libraries a preload object needs and which symbols it exports: every function that is wrapped and that mpi.h
+has. check_object.py OBJECT GENERATOR INCLUDE"""
 
 import re
 import subprocess
@@ -12,7 +13,10 @@ def lines(*command):
 
 
 def main():
-    path = sys.argv[1]
+    path, generator, include = sys.argv[1:]
+    sys.path.insert(0, generator)
+    import compare_headers
+    import spec
     problems = []
     needed = [m.group(1) for line in lines("readelf", "-dW", path) if (m := re.search(r"NEEDED.*\[(.*)\]", line))]
     problems += [f"needs {n}" for n in needed if not n.startswith(("libc.so", "ld-linux", "libdl.so", "libpthread.so"))]
@@ -24,6 +28,10 @@ def main():
     problems += [f"offers {n}" for n in offered if not re.match(r"P?MPI_[A-Z]", n)]
     if len(offered) < 600:
         problems.append(f"offers only {len(offered)} functions")
+    declared, _ = compare_headers.declared(include)
+    for f in spec.load(compare_headers.SPEC.read_text()):
+        if f.unwrapped is None and f.name in declared and f.name not in offered:
+            problems.append(f"does not offer {f.name}, which mpi.h has")
     for name in offered:
         if ("P" + name if name.startswith("MPI_") else name[1:]) not in offered:
             problems.append(f"offers {name} but not its twin")

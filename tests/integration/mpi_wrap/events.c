@@ -739,7 +739,7 @@ static void flood(void) {
   }
 }
 
-#if MPI_VERSION >= 4
+#if HAS_MPI_4
 static void version_4(void) {
   MPI_Request requests[2];
   int got, one = 1, sum, number = next_message(kWorld, right(), 90);
@@ -782,7 +782,7 @@ static const struct test_case cases[] = {
     CASE(files),
     CASE(many),
     {.name = "flood", .run = flood, .when_asked = 1},
-#if MPI_VERSION >= 4
+#if HAS_MPI_4
     CASE(version_4),
 #endif
 };

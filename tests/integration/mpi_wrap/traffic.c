@@ -558,10 +558,12 @@ static void errors(void) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
-#if MPI_VERSION >= 4
+#if HAS_MPI_4
 static void version_4(void) {
   MPI_Request requests[2];
+#if HAS_LARGE_COUNTS
   MPI_Send_c(out_buffer, 2, MPI_INT, MPI_PROC_NULL, 1, MPI_COMM_WORLD);
+#endif
   MPI_Isendrecv(out_buffer, 21, MPI_INT, right(), 1, in_buffer, 21, MPI_INT, left(), 1, MPI_COMM_WORLD,
                 &requests[0]);
   MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
@@ -716,7 +718,7 @@ static const struct test_case cases[] = {
     CASE(files),
     CASE(errors),
     CASE(inner_communicators),
-#if MPI_VERSION >= 4
+#if HAS_MPI_4
     CASE(version_4),
 #endif
 #ifdef HAS_4_1

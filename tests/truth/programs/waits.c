@@ -789,7 +789,8 @@ static void threads(int rounds) {
 
 // --- partitioned communication ---
 
-#if MPI_VERSION >= 4
+// Open MPI 5.0 has these, and calls itself MPI 3.1.
+#if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
 
 enum { kParts = 4, kPartBytes = 1 << 16 };
 
