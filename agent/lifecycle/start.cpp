@@ -99,7 +99,7 @@ void ensure_started() noexcept {
   {
     const NextFunctions functions;
     watch_transfers();
-    watch_wakes();
+    watch_wakes(functions);
     watch_file_calls();
     watch_event_loops();
     watch_timed_calls(functions);

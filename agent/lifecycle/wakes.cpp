@@ -18,6 +18,7 @@
 #include "agent/sigsafe/awaited_words.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/sample_handler.h"
+#include "agent/sigsafe/spin_lock.h"
 
 namespace clusterprof::agent {
 namespace {
@@ -27,6 +28,7 @@ std::atomic<int (*)(cnd_t*)> g_cnd_signal, g_cnd_broadcast;
 Real<int(sem_t*)> g_sem_post{"sem_post", {}};
 std::atomic<int (*)(pthread_rwlock_t*)> g_rwlock_unlock;
 std::atomic<int (*)(pthread_barrier_t*)> g_barrier_wait;
+std::atomic<int (*)(pthread_spinlock_t*)> g_spin_unlock;
 
 constexpr std::uint64_t kSampleBit = std::uint64_t{1} << (kSampleSignal - 1);
 
@@ -47,6 +49,19 @@ enum class Wakes { kOne, kAll };
       push_thread_tie(
           context, wakes == Wakes::kAll ? wire::ThreadTieKind::kWokeAll : wire::ThreadTieKind::kWoke, now_ns,
           now_ns, word, static_cast<std::int32_t>(word - reinterpret_cast<std::uint64_t>(object)));
+  }
+  restore_signals(mask);
+}
+
+// Whoever spins for the lock does so because this thread has it: where that was is behind the call.
+[[gnu::noinline]] void note_unlock(const void* lock, const void* behind_call) noexcept {
+  ThreadContext& context = t_context;
+  if (recording_has_ended() || slot_of(context) == nullptr) return;
+  const std::uint64_t mask = block_all_signals();
+  if ((mask & kSampleBit) == 0) {
+    if (const std::uint64_t word = take_awaited_word(lock, sizeof(pthread_spinlock_t), true); word != 0)
+      push_thread_tie(context, wire::ThreadTieKind::kUnlocked, monotonic_ns(),
+                      reinterpret_cast<std::uint64_t>(behind_call), word, 0);
   }
   restore_signals(mask);
 }
@@ -85,7 +100,7 @@ bool is_last_holder(const pthread_rwlock_t* lock) noexcept {
 
 }  // namespace
 
-void watch_wakes() noexcept {
+void watch_wakes(const NextFunctions& functions) noexcept {
   of_condition(g_cond_signal, "pthread_cond_signal");
   of_condition(g_cond_broadcast, "pthread_cond_broadcast");
   real_function(g_cnd_signal, "cnd_signal");
@@ -93,6 +108,10 @@ void watch_wakes() noexcept {
   g_sem_post.find();
   real_function(g_rwlock_unlock, "pthread_rwlock_unlock");
   real_function(g_barrier_wait, "pthread_barrier_wait");
+  real_function(g_spin_unlock, "pthread_spin_unlock");
+  // Before glibc 2.34 it is in libpthread.
+  void* const spin_lock = functions.function_of_libc("pthread_spin_lock");
+  know_spin_lock(spin_lock != nullptr ? spin_lock : next_function("pthread_spin_lock"));
 }
 
 void note_wakes(long address, long most) noexcept {
@@ -142,6 +161,13 @@ extern "C" {
       note_wake(lock, writers, sizeof(int), Wakes::kOne);
   }
   return pass_on(real_function(g_rwlock_unlock, "pthread_rwlock_unlock"), lock, ENOSYS);
+}
+
+[[gnu::visibility("default")]] int pthread_spin_unlock(pthread_spinlock_t* lock) noexcept {
+  using namespace clusterprof::agent;
+  const void* const word = const_cast<const int*>(lock);
+  if (__builtin_expect(is_awaited(word, sizeof *lock), false)) note_unlock(word, __builtin_return_address(0));
+  return pass_on(real_function(g_spin_unlock, "pthread_spin_unlock"), lock, ENOSYS);
 }
 
 // glibc gives this value to the last one that came, which has let the others go.

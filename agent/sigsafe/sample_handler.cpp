@@ -20,6 +20,7 @@
 #include "agent/sigsafe/interrupted_call.h"
 #include "agent/sigsafe/python_thread_name.h"
 #include "agent/sigsafe/raw_syscall.h"
+#include "agent/sigsafe/spin_lock.h"
 
 namespace clusterprof::agent {
 namespace {
@@ -343,6 +344,11 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
   } else if (trigger != wire::Trigger::kBlocked) {
     sample.data_address = data_address(context, interrupted, may_guard);
     if (sample.data_address != 0) flags |= wire::kMemoryOperand;
+    if (const std::uint64_t lock = awaited_spin_lock(interrupted); lock != 0) {
+      flags |= wire::kAtSpinLock;
+      sample.data_address = lock;
+      note_awaited_word(lock);
+    }
   }
 
   sample.header.type = wire::kSample;
@@ -362,8 +368,8 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
   sample.shared_words = static_cast<std::uint16_t>(shared);
   sample.module_epoch = epoch;
   sample.handler_ns = context.last_handler_ns;
-  scratch.sent_flags =
-      flags & ~(wire::kMemoryOperand | wire::kAtMutex | wire::kAtWord);  // and without what tell_usage adds
+  scratch.sent_flags = flags & ~(wire::kMemoryOperand | wire::kAtMutex | wire::kAtWord |
+                                 wire::kAtSpinLock);  // and without what tell_usage adds
   scratch.sent_syscall = sample.syscall_nr;
   scratch.sent_mpi_op = sample.mpi_op;
   tell_usage(context, sample);
@@ -772,6 +778,8 @@ void push_thread_tie(ThreadContext& context, wire::ThreadTieKind kind, std::uint
   tie.end_ns = end_ns;
   tie.thread = thread;
   tie.creator = creator;
+  if (kind == wire::ThreadTieKind::kUnlocked)
+    tie.module_epoch = segment->module_epoch.load(std::memory_order_acquire);
   wire::ring_commit(context.slot->ring, position, sizeof tie);
 }
 

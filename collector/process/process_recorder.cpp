@@ -352,6 +352,7 @@ void ProcessRecorder::begin_thread(RecordedThread& thread, const wire::ThreadSlo
   thread.stay = {};
   thread.mutex = thread.last_mutex = {};
   thread.awaits_wake = false;
+  thread.spins.clear();
   thread.places = {};
   thread.sampled = SampledTime(begin, slot.start_cpu_ns);
   thread.events.timeline = GapTimeline(not_before);  // a new thread may already be in its first call

@@ -102,7 +102,18 @@ void SampleCharger::take_tie(RecordedThread& thread, const wire::RecordHeader& r
     return;
   }
   const auto kind = static_cast<wire::ThreadTieKind>(tie.header.detail);
-  if (kind == wire::ThreadTieKind::kWoke || kind == wire::ThreadTieKind::kWokeAll) {
+  if (kind == wire::ThreadTieKind::kUnlocked && tie.begin_ns <= latest_ns + kMaxStopNs) {
+    Wake wake;
+    wake.time_ns = tie.begin_ns;
+    wake.tid = thread.tid;
+    wake.all = true;
+    StackContext context;
+    context.epoch = tie.module_epoch;
+    const std::uint64_t call = tie.end_ns - 1;
+    if (tie.end_ns != 0 && (call & wire::kFrameTagMask) == 0)
+      wake.holder_path = stacks_.resolve({&call, 1}, context).path;
+    wakes_.add(tie.thread, 0, std::move(wake));
+  } else if (kind == wire::ThreadTieKind::kWoke || kind == wire::ThreadTieKind::kWokeAll) {
     if (tie.begin_ns <= latest_ns + kMaxStopNs)
       wakes_.add(tie.thread, static_cast<std::uint32_t>(tie.creator),
                  {tie.begin_ns, thread.tid, kind == wire::ThreadTieKind::kWokeAll, false, thread.places});
@@ -136,7 +147,7 @@ KernelUse SampleCharger::kernel_use(const wire::SampleRecord& record) const {
 void SampleCharger::take_end(RecordedThread& thread, const RingSample& sample, std::uint64_t time_ns) {
   const wire::SampleRecord& record = sample.record;
   if (thread.state == RecordedThread::State::kActive) {
-    end_mutex_wait(thread, time_ns, record.cpu_ns);
+    end_waits(thread, time_ns, record.cpu_ns);
     const KernelUse kernel = kernel_use(record);
     if ((record.flags & wire::kPaused) != 0) {
       thread.unsampled_since_cpu_ns = record.cpu_ns;
@@ -176,7 +187,7 @@ void SampleCharger::take_edge(RecordedThread& thread, bool begins, std::uint64_t
                               std::uint64_t cpu_ns) {
   thread.is_off = !begins;
   thread.stay = {};
-  end_mutex_wait(thread, time_ns, cpu_ns);
+  end_waits(thread, time_ns, cpu_ns);
   const ChargeSink sink(charges_, thread.main);
   if (begins) {
     thread.account.begin_window(time_ns, cpu_ns, sink);
@@ -201,7 +212,7 @@ void SampleCharger::take_pause(RecordedThread& thread, const RingSample& sample,
   const bool blocked = record.trigger == wire::Trigger::kBlocked;
   thread.words.clear();
   thread.stay = {};
-  end_mutex_wait(thread, time_ns, record.cpu_ns);
+  end_waits(thread, time_ns, record.cpu_ns);
   thread.unsampled_since_cpu_ns = record.cpu_ns;
   thread.account.pause(time_ns, record.cpu_ns, blocked, kernel_use(record), sample.counter_values(),
                        ChargeSink(charges_, thread.main));
@@ -294,6 +305,21 @@ void SampleCharger::end_mutex_wait(RecordedThread& thread, std::uint64_t time_ns
   thread.awaits_wake = false;
 }
 
+void SampleCharger::end_waits(RecordedThread& thread, std::uint64_t time_ns,
+                              std::optional<std::uint64_t> cpu_ns) {
+  end_mutex_wait(thread, time_ns, cpu_ns);
+  end_spins(thread, time_ns);
+}
+
+// The lock's next release ends the wait, which may be many samples later.
+void SampleCharger::end_spins(RecordedThread& thread, std::uint64_t time_ns) {
+  for (EndedWait& spin : thread.spins) {
+    spin.end_ns = time_ns;
+    wakes_.ended(spin);
+  }
+  thread.spins.clear();
+}
+
 std::map<RawMutexKey, RawMutexWait> SampleCharger::mutex_waits() const {
   std::map<RawMutexKey, RawMutexWait> waits;
   for (const auto& [key, wait] : mutex_waits_) waits[wakes_.of_object(key)].add(wait);
@@ -308,6 +334,11 @@ void SampleCharger::settle_waits(std::uint64_t until_ns) {
 
 void SampleCharger::settle(const EndedWait& ended) {
   const Wake* const wake = wakes_.find(ended);
+  if (ended.spins) {
+    RawMutexKey key = ended.key;
+    key.holder_path = wake == nullptr ? 0 : wake->holder_path;
+    return add_mutex_wait(key, {ended.wait_ns, 1, ended.wait_ns});
+  }
   if (wake == nullptr) return add_mutex_wait(ended.key, {ended.wait_ns, 1, ended.wait_ns});
   // Until it was woken: what it did then, before it was sampled again, is no part of the wait.
   const std::uint64_t wait_ns = ended.before_ns + wake->time_ns - ended.seen_ns;
@@ -327,6 +358,7 @@ void SampleCharger::take_mutex(RecordedThread& thread, const wire::SampleRecord&
   end_mutex_wait(thread, time_ns, record.cpu_ns);
   if (charged.unseen_wait_ns != 0 && thread.last_mutex.address != 0)
     add_mutex_wait(thread.last_mutex, {charged.unseen_wait_ns, 0, 0});
+  take_spin(thread, record, target, charged, time_ns);
   if (!blocked) return;
   thread.last_mutex = {};
   const bool has_holder = (record.flags & wire::kAtMutex) != 0;
@@ -340,6 +372,25 @@ void SampleCharger::take_mutex(RecordedThread& thread, const wire::SampleRecord&
   thread.mutex_before_ns = charged.waited_ns;
   thread.awaits_wake = awaits_wake;
   if (has_holder) thread.last_mutex = thread.mutex;
+}
+
+void SampleCharger::take_spin(RecordedThread& thread, const wire::SampleRecord& record,
+                              const ChargeTarget& target, const ThreadAccount::Charged& charged,
+                              std::uint64_t time_ns) {
+  constexpr std::size_t kMost = 64;
+  // In MPI, what the library does to itself is not told.
+  const bool spins = (record.flags & wire::kAtSpinLock) != 0 && target.category == shard::Category::kNative;
+  if (!thread.spins.empty() &&
+      (!spins || thread.spins.size() == kMost || thread.spins.back().key.address != record.data_address))
+    end_spins(thread, time_ns);
+  if (!spins) return;
+  const StackResolver::DataPlace place = stacks_.data_place(record.data_address);
+  EndedWait& spin = thread.spins.emplace_back();
+  spin.key = {target.path, 0, record.data_address, place.module, place.elf_address};
+  spin.tid = thread.tid;
+  spin.seen_ns = time_ns;
+  spin.wait_ns = charged.cpu_ns;
+  spin.spins = true;
 }
 
 bool SampleCharger::may_be_used(const RecordedThread& thread) const {
@@ -458,7 +509,7 @@ void SampleCharger::count(RecordedThread& thread, const wire::SampleRecord& reco
 }
 
 void SampleCharger::end_without_record(RecordedThread& thread, std::uint64_t time_ns) {
-  end_mutex_wait(thread, time_ns, std::nullopt);
+  end_waits(thread, time_ns, std::nullopt);
   end_account(thread, time_ns, std::nullopt, nullptr, {});
 }
 

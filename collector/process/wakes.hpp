@@ -53,6 +53,7 @@ struct Wake {
   bool all = false;
   bool taken = false;  // it has ended a wait
   PlacesOfThread places;
+  std::uint32_t holder_path = 0;  // of a spin lock: where it was released
 };
 
 // A wait that was seen, and after which the thread was seen again.
@@ -62,6 +63,7 @@ struct EndedWait {
   std::uint64_t seen_ns = 0, end_ns = 0;  // when it was seen waiting, and when it was seen again
   std::uint64_t before_ns = 0;            // how long it had waited at the first
   std::uint64_t wait_ns = 0;              // if nobody is known to have ended it
+  bool spins = false;                     // for a spin lock: what the thread ran there
 };
 
 class Wakes {

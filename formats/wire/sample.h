@@ -41,6 +41,7 @@ enum SampleFlags : std::uint32_t {
   kOmpActivityBits = 7u << 16,  // OmpActivity
   kAtMutex = 1u << 19,          // the interrupted futex call waits for the mutex at data_address, which mutex_holder has
   kAtWord = 1u << 20,           // it waits for another thread to wake it: a condition, a semaphore and the like at data_address
+  kAtSpinLock = 1u << 21,       // it runs in pthread_spin_lock's loop: another thread has the lock at data_address
 };
 inline constexpr std::uint32_t kOmpActivityShift = 16;
 
@@ -86,7 +87,7 @@ struct SampleRecord {
   std::uint64_t system_ns;      // CPU time in the kernel, as the kernel's accounting has it: it grows by
                                 // ticks where the kernel samples it
   std::uint64_t page_faults;    // minor + major
-  std::uint64_t data_address;   // with kMemoryOperand, kAtMutex or kAtWord; else 0. With the first never on the thread's stack
+  std::uint64_t data_address;   // with kMemoryOperand, kAtMutex, kAtWord or kAtSpinLock; else 0. With the first alone never on the thread's stack
   std::uint64_t run_delay_ns;   // ThreadSlot::run_delay_ns, so it may be as old as the watcher's last look
   std::uint64_t mpi_ns;         // time inside MPI since the thread's start, the call under way included
   std::int32_t mutex_holder;    // with kAtMutex: a thread of the process; else 0

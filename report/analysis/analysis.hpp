@@ -880,10 +880,11 @@ enum class LockKind : std::uint8_t {
   kBarrier,
   kPython,
   kFutex,
-  kSeveral
+  kSeveral,
+  kSpinlock
 };
-inline constexpr std::array<const char*, 8> kLockKindNames = {
-    "mutex", "rwlock", "condition", "semaphore", "barrier", "python_lock", "futex", "several"};
+inline constexpr std::array<const char*, 9> kLockKindNames = {
+    "mutex", "rwlock", "condition", "semaphore", "barrier", "python_lock", "futex", "several", "spinlock"};
 
 // A mutex or another lock, or those of all ranks that are one variable. docs/metrics.md, "Mutexes".
 struct LockRow {

@@ -48,6 +48,7 @@ std::optional<LockKind> named_kind(const CallPaths& paths, std::uint32_t path) {
     const auto says = [&](auto... parts) { return ((name.find(parts) != std::string_view::npos) || ...); };
     if (says("PyThread_acquire_lock", "PyMutex_Lock")) return LockKind::kPython;
     if (kind && *kind != LockKind::kFutex) continue;  // it may be a lock of Python's
+    if (says("pthread_spin_lock")) return LockKind::kSpinlock;
     if (says("mutex_lock", "mutex_timedlock", "mutex_clocklock", "lll_lock_wait")) return LockKind::kMutex;
     if (says("cond_wait", "cond_timedwait", "cond_clockwait", "cnd_wait", "cnd_timedwait",
              "condition_variable", "Condvar"))

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 
+import measured
 import recording
 import truth
 
@@ -111,6 +112,26 @@ class Locks(recording.RecordingTest):
         self.measured_near(row["wait_s"], own["items"], 0.03 * own["items"], "waiting at the std::counting_semaphore")
         made_s = sum(holder["wait_s"] for holder in row["holders"] if "make_item" in (holder["function"] or ""))
         self.measured_near(made_s, own["items"], 0.03 * own["items"], "make_item() during these waits")
+
+    def test_spin_locks(self):
+        self.need("gcc")
+        program = os.path.join(self.directory, "spin_locks")
+        subprocess.run(["gcc", "-std=gnu11", "-O1", "-g", os.path.join(truth.PROGRAMS, "spin_locks.c"), "-o", program, "-pthread"], check=True)
+        done = self.record([program])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        own, report = json.loads(done.stdout), self.report()
+        # A lock that was always free is not there.
+        row, = [row for row in report["locks"] if row["kind"] == "spinlock"]
+        self.assertEqual((row["name"], row["mutexes"], [line["function"] for line in row["lines"]]), ("shared", 1, ["main"]))
+        # A period at either end of a wait is uncertain.
+        error_s = measured.block_error(own["waits"], 0.01, own["spun_s"]) * own["spun_s"]
+        self.measured_near(row["wait_s"], own["spun_s"], 4 * error_s, "spinning")
+        held_s = sum(holder["wait_s"] for holder in row["holders"] if holder["function"] == "hold_shared")
+        self.measured_above(held_s, 0.9 * row["wait_s"], "held in hold_shared()")
+        # It is a part of the function's CPU time, and nothing else waits for a lock.
+        spin, = [function for function in report["functions"] if function["name"].startswith("pthread_spin_lock")]
+        self.assertLessEqual(row["wait_s"], spin["cpu_s"])
+        self.assertEqual((report["mutexes"], spin["lock_s"], len(report["locks"])), ([], 0, 1))
 
     def test_idle_workers_are_no_finding(self):
         self.need("g++")

@@ -1287,6 +1287,49 @@ TEST_F(Recording, WaitForAConditionIsOfWhatTheThreadDidThatEndedIt) {
   EXPECT_EQ(by_holder["program+300!"].longest_ns, 90 * kMs);
 }
 
+TEST_F(Recording, SpinningForALockIsCpuTimeAndHeldWhereItIsReleased) {
+  constexpr std::uint64_t kLock = 0x7000;
+  fake_.thread(1, 101, kStart);
+  const auto sample = [&](std::uint32_t slot, std::uint64_t ms, std::uint64_t cpu_ms, std::uint64_t pc,
+                          std::uint64_t lock = 0) {
+    Sample s;
+    s.words = {pc};
+    s.time_ns = kStart + ms * kMs;
+    s.cpu_ns = cpu_ms * kMs;
+    if (lock != 0) s.flags = wire::kAtSpinLock;
+    s.data_address = lock;
+    fake_.sample(slot, s);
+  };
+  const auto release = [&](std::uint32_t slot, std::uint64_t ms, std::uint64_t behind_call) {
+    fake_.tie(slot, wire::ThreadTieKind::kUnlocked, kStart + ms * kMs, behind_call, kLock, 0);
+  };
+  sample(0, 10, 10, kProgram + 0x100);
+  sample(0, 20, 17, kLibc + 1, kLock);  // 3 ms without a processor
+  sample(0, 22, 19, kLibc + 1, kLock);
+  sample(0, 30, 27, kLibc + 1, kLock);
+  sample(0, 40, 37, kProgram + 0x100);
+  release(0, 41, kProgram + 0x501);
+  sample(0, 50, 47, kLibc + 1, kLock);
+  sample(0, 60, 57, kProgram + 0x100);
+  sample(1, 5, 5, kProgram + 0x200);
+  release(1, 24, kProgram + 0x301);
+  release(1, 33, kProgram + 0x401);
+  sample(1, 45, 45, kProgram + 0x200);
+  for (int i = 0; i < 2; ++i) recorder().poll(kStart + 70 * kMs);
+  const ProcessReport report = recorder().report(kStart + 70 * kMs);
+  std::map<std::string, RawMutexWait> by_holder;
+  for (const auto& [key, wait] : report.mutex_waits) {
+    EXPECT_EQ(key.address, kLock);
+    EXPECT_EQ(text(key.path), "libc.so.6+1!");
+    by_holder[text(key.holder_path)].add(wait);
+  }
+  ASSERT_EQ(by_holder.size(), 3u);
+  EXPECT_EQ(by_holder["program+300!"].wait_ns, 9 * kMs) << "both samples of that wait";
+  EXPECT_EQ(by_holder["program+400!"].wait_ns, 8 * kMs);
+  EXPECT_EQ(by_holder[text(0)].wait_ns, 10 * kMs) << "nobody but itself has released it";
+  EXPECT_EQ(by_holder["program+300!"].samples, 2u);
+}
+
 TEST_F(Recording, AMutexIsInAnObjectFile) {
   Sample waiter;
   waiter.words = {kLibc + 1, kProgram + 0x100};

@@ -144,6 +144,22 @@ TEST_F(Mutexes, OtherLocksAreToldApart) {
   EXPECT_EQ(rows[rows.size() - 2]["holders"][0]["line"], 40);
 }
 
+TEST_F(Mutexes, ASpinLockIsNone) {
+  wait(b_.child(native("update", 60), b_.native("pthread_spin_lock", "/lib/libc.so.6")),
+       native("publish", 70), 0x7000, 300);
+  wait(b_.child(native("look", 61), b_.native("__pthread_spin_lock", "/lib/libc.so.6")), 0, 0x7000, 100);
+  const Analysis a = analyse(b_.data);
+  EXPECT_TRUE(a.mutexes.empty());
+  ASSERT_EQ(a.locks.size(), 1u);
+  EXPECT_EQ(a.locks[0].kind, LockKind::kSpinlock);
+  EXPECT_STREQ(kLockKindNames[static_cast<std::size_t>(a.locks[0].kind)], "spinlock");
+  EXPECT_DOUBLE_EQ(a.locks[0].wait_s, 0.4);
+  ASSERT_EQ(a.locks[0].lines.size(), 2u);
+  EXPECT_EQ(a.locks[0].lines[0].place.line, 60u);
+  ASSERT_EQ(a.locks[0].holders.size(), 1u);
+  EXPECT_EQ(a.locks[0].holders[0].place.line, 70u);
+}
+
 TEST_F(Mutexes, WhatFoundNoRoomIsOfAnyKindAndHasNoPlace) {
   wait(0, 0, 0, 1000);
   const Analysis a = analyse(b_.data);
