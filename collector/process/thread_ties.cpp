@@ -37,6 +37,7 @@ bool ThreadTies::take(ThreadTimeline& thread, const wire::ThreadTie& tie, std::u
       return true;
     case wire::ThreadTieKind::kWoke:
     case wire::ThreadTieKind::kWokeAll:
+    case wire::ThreadTieKind::kUnlocked:
       break;  // Wakes
   }
   return false;

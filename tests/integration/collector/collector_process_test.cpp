@@ -101,7 +101,7 @@ bool send_with(const UniqueFd& socket, T message, int file) {
 std::uint8_t announce(const std::string& name, std::int32_t rank, std::int32_t world_size, int file = -1) {
   const UniqueFd fd = connect_to(name);
   const wire::Announce message{
-      wire::kAnnounceMagic, wire::kWireMajor, wire::kWireMinor, getpid(), rank, world_size, -1, 0};
+      wire::kAnnounceMagic, wire::kWireMajor, wire::kWireMinor, getpid(), rank, world_size, -1, 0, 0};
   std::uint8_t answer = 0;
   if (!send_with(fd, message, file) || !readable(fd.get(), 5000) || recv(fd.get(), &answer, 1, 0) != 1)
     return 0;

@@ -128,9 +128,12 @@ TEST_F(InputBound, ClassesOfARankDoNotOverlap) {
   EXPECT_NEAR(share_of(a, "input"), 0.6, 1e-9);
   EXPECT_NEAR(share_of(a, "idle"), 0.1, 1e-9) << "the sleep alone";
   for (const Bottleneck& row : a.bottlenecks) {
-    if (row.kind == "idle")
+    if (row.kind == "idle") {
       EXPECT_EQ(text_of(a, row).find("train.py:31"), std::string::npos) << text_of(a, row);
-    if (row.rank) EXPECT_EQ(row.kind, "input");
+    }
+    if (row.rank) {
+      EXPECT_EQ(row.kind, "input");
+    }
   }
   // Workers that have nothing to do: the waiting is idle.
   b_.data.values.pop_back();
