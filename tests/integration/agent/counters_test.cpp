@@ -97,12 +97,13 @@ void expect_own_figures(const Outcome& outcome, const ProcessLog& process, const
     const double cpu_ms = outcome.numbers.at(tid + ".cpu_ms");
     EXPECT_GT(faults, 10'000);
     EXPECT_GT(switches, 300);
-    const auto expect_figure = [missed](double value, double own) {
-      EXPECT_LE(value, 1.02 * own);
+    const auto expect_figure = [missed](double value, double own, double later = 0) {
+      EXPECT_LE(value, 1.02 * own + later);
       EXPECT_GE(value, (0.98 - missed) * own);
     };
     expect_figure(values[names.faults], faults);
-    expect_figure(values[names.switches], switches);
+    // A busy machine takes the processor away a few times more before the thread has ended.
+    expect_figure(values[names.switches], switches, 10);
     expect_figure(values[names.clock] * 1e-6, cpu_ms);
   }
   EXPECT_EQ(seen, threads);
