@@ -131,15 +131,16 @@ void dump_memory(const ShardData& data, Text& out) {
             m.static_bytes, m.max_anon_bytes, m.live_at_max_anon_bytes, m.mean_anon_bytes, m.mean_live_bytes,
             m.pss_bytes, m.private_dirty_bytes, m.huge_bytes, m.swap_bytes, m.near_bytes, m.far_bytes);
   out.table("memory_sites", data.memory_sites.size(),
-            "rank_row\tpath\tdomain\talloc_bytes\talloc_count\tvariance\tsoon_bytes\tcopy_bytes\t"
+            "rank_row\tpath\tdomain\talloc_bytes\talloc_count\tvariance\tsoon_bytes\tsoon_count\tcopy_bytes\t"
             "copy_count\tlive_end_bytes\trank_peak_bytes\tnode_peak_bytes\tlive_by_age_0\tlive_by_age_1\t"
             "live_by_age_2\tlive_by_age_3\tlive_by_age_4\tlive_by_age_5\tlive_by_age_6\tlive_by_age_7");
   for (const MemorySite& m : data.memory_sites) {
     const auto& a = m.live_by_age;
     static_assert(MemorySite::kAges == 8);
     out.row(m.rank, m.path, kMemoryDomainNames[static_cast<std::size_t>(m.domain)], m.alloc_bytes,
-            m.alloc_count, m.variance, m.soon_bytes, m.copy_bytes, m.copy_count, m.live_end_bytes,
-            m.rank_peak_bytes, m.node_peak_bytes, a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]);
+            m.alloc_count, m.variance, m.soon_bytes, m.soon_count, m.copy_bytes, m.copy_count,
+            m.live_end_bytes, m.rank_peak_bytes, m.node_peak_bytes, a[0], a[1], a[2], a[3], a[4], a[5], a[6],
+            a[7]);
   }
 }
 

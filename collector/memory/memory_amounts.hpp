@@ -34,7 +34,8 @@ inline void add_ages(MemoryAges& sum, const MemoryAges& ages) {
 
 // What processes have counted themselves; see wire::MemorySite.
 struct RawMemory {
-  std::uint64_t alloc_bytes = 0, alloc_count = 0, soon_bytes = 0, copy_bytes = 0, copy_count = 0;
+  std::uint64_t alloc_bytes = 0, alloc_count = 0, soon_bytes = 0, soon_count = 0, copy_bytes = 0,
+                copy_count = 0;
   std::uint64_t variance = 0;  // of alloc_bytes, in wire::kVarianceUnit
   MemoryAges live_by_age{};    // only of processes that run
 
@@ -42,6 +43,7 @@ struct RawMemory {
     alloc_bytes += other.alloc_bytes;
     alloc_count += other.alloc_count;
     soon_bytes += other.soon_bytes;
+    soon_count += other.soon_count;
     copy_bytes += other.copy_bytes;
     copy_count += other.copy_count;
     variance += other.variance;

@@ -184,6 +184,7 @@ MemoryReader::Sums MemoryReader::sums(std::uint64_t now_ns) {
           return;
         }
         raw.soon_bytes = std::min(site.soon_bytes.load(kRelaxed), raw.alloc_bytes);
+        raw.soon_count = std::min(site.soon_count.load(kRelaxed), raw.alloc_count);
         raw.variance = std::min(site.variance.load(kRelaxed), kMostAllocated);
         if (raw.alloc_bytes != 0 || raw.copy_bytes != 0) sums[key_of(i)].add(raw);
       });

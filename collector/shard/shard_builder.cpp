@@ -880,6 +880,7 @@ void ShardBuilder::add_memory(const RankSnapshot& from, std::uint32_t rank,
     row.alloc_count += raw.alloc_count;
     row.variance += raw.variance;
     row.soon_bytes += raw.soon_bytes;
+    row.soon_count += raw.soon_count;
     row.copy_bytes += raw.copy_bytes;
     row.copy_count += raw.copy_count;
     add_ages(row.live_by_age, raw.live_by_age);

@@ -44,6 +44,7 @@ inline void unite(MemorySite& into, const MemorySite& row) {
   into.alloc_count += row.alloc_count;
   into.variance += row.variance;
   into.soon_bytes += row.soon_bytes;
+  into.soon_count += row.soon_count;
   into.copy_bytes += row.copy_bytes;
   into.copy_count += row.copy_count;
   into.live_end_bytes += row.live_end_bytes;

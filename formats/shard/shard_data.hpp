@@ -617,7 +617,7 @@ struct MemorySite {
   MemoryDomain domain = MemoryDomain::kNative;
   std::uint64_t alloc_bytes = 0, alloc_count = 0;
   std::uint64_t variance = 0;                    // of alloc_bytes, in kVarianceUnit
-  std::uint64_t soon_bytes = 0;                  // of alloc_bytes: freed within wire::kFreedSoonNs
+  std::uint64_t soon_bytes = 0, soon_count = 0;  // of them: freed within wire::kFreedSoonNs
   std::uint64_t copy_bytes = 0, copy_count = 0;  // moved by memcpy and the like
   std::uint64_t live_end_bytes = 0;              // held when its processes began to end, or now
   std::uint64_t rank_peak_bytes = 0,

@@ -537,6 +537,7 @@ void visit_memory(Archive& archive, Data& data) {
     table.column("alloc_count", &MemorySite::alloc_count);
     table.column("variance", &MemorySite::variance);
     table.column("soon_bytes", &MemorySite::soon_bytes);
+    table.column("soon_count", &MemorySite::soon_count);
     table.column("copy_bytes", &MemorySite::copy_bytes);
     table.column("copy_count", &MemorySite::copy_count);
     table.column("live_end_bytes", &MemorySite::live_end_bytes);

@@ -45,7 +45,7 @@ struct MemorySite {
   std::atomic<std::uint64_t> freed_bytes;  // of alloc_bytes; the rest lives
   std::atomic<std::uint64_t> soon_bytes;   // of freed_bytes: freed soon
   std::atomic<std::uint64_t> copy_bytes, copy_count;
-  std::atomic<std::uint64_t> reserved_sum;
+  std::atomic<std::uint64_t> soon_count;  // of alloc_count: freed soon
 };
 static_assert(sizeof(MemorySite) == 96);
 

@@ -393,7 +393,7 @@ struct MemoryLine {
   shard::MemoryDomain domain = shard::MemoryDomain::kNative;  // not kFile: that is in kMapping
   std::uint64_t alloc_bytes = 0, alloc_count = 0;
   double error_bytes = 0;        // standard error of alloc_bytes
-  std::uint64_t soon_bytes = 0;  // of alloc_bytes: freed soon
+  std::uint64_t soon_bytes = 0, soon_count = 0;  // of them: freed soon
   std::uint64_t copy_bytes = 0, copy_count = 0;
   std::uint64_t live_end_bytes = 0;
   std::uint64_t rank_peak_bytes = 0, node_peak_bytes = 0;  // held at the peaks of ranks and of nodes

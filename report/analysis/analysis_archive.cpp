@@ -394,9 +394,9 @@ CLUSTERPROF_MEMBERS(CallTreeRow, parent, fold, name, file, module, line, kind, s
 CLUSTERPROF_MEMBERS(MemoryRow, path, time_s, rank, rank_time_s, by_counters, bandwidth, misses_per_kilo,
                     working_set_bytes, working_set_is_more, accesses, cache_bytes)
 CLUSTERPROF_MEMBERS(MemoryLine, file, function, line, kind, called, domain, alloc_bytes, alloc_count,
-                    error_bytes, soon_bytes, copy_bytes, copy_count, live_end_bytes, rank_peak_bytes,
-                    node_peak_bytes, file_bytes, max_rank, max_rank_bytes, leak, leak_confidence,
-                    growth_bytes_per_s)
+                    error_bytes, soon_bytes, soon_count, copy_bytes, copy_count, live_end_bytes,
+                    rank_peak_bytes, node_peak_bytes, file_bytes, max_rank, max_rank_bytes, leak,
+                    leak_confidence, growth_bytes_per_s)
 CLUSTERPROF_MEMBERS(HeldPart, line, rank, bytes)
 CLUSTERPROF_MEMBERS(HeldRank, rank, node, peak_bytes, live_end_bytes, peak_at_s, untracked_bytes,
                     static_bytes, max_anon_bytes, live_at_max_anon_bytes, mean_anon_bytes, mean_live_bytes,

@@ -184,6 +184,7 @@ class MemoryByLine {
     line.alloc_count += site.alloc_count;
     sum.variance += static_cast<double>(site.variance) * MemorySite::kVarianceUnit;
     line.soon_bytes += std::min(site.soon_bytes, site.alloc_bytes);
+    line.soon_count += std::min(site.soon_count, site.alloc_count);
     line.copy_bytes += site.copy_bytes;
     line.copy_count += site.copy_count;
     sum.called[places_.called(site.path)] += site.alloc_bytes + site.copy_bytes;

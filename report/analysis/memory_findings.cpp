@@ -222,9 +222,11 @@ class MemoryFindings {
     for (const HeldRank& rank : analysis_.memory->ranks) all += number(rank.peak_bytes);
     for (const MemoryLine& row : analysis_.memory->lines) {  // the largest first
       if (row.domain != shard::MemoryDomain::kPython || row.kind != shard::FrameKind::kPython ||
-          row.alloc_count == 0)
+          row.alloc_count <= row.soon_count)
         continue;
-      const double held = number(row.rank_peak_bytes), per = held / number(row.alloc_count);
+      // What the line only computes with is gone at once, as the ints in [float(i) for i in range(n)].
+      const std::uint64_t objects = row.alloc_count - row.soon_count;
+      const double held = number(row.rank_peak_bytes), per = held / number(objects);
       if (held < thresholds::kHeldBytes || held < thresholds::kPythonNumbers * all) continue;
       if (per < thresholds::kNumberBytes || per > thresholds::kMostNumberBytes) continue;
       Finding& finding = builder_.add(Kind::kPythonNumbers, Severity::kLow);
@@ -233,7 +235,7 @@ class MemoryFindings {
       if (row.max_rank >= 0) finding.rank = row.max_rank;
       finding.action = FindingAction::kUseArrays;
       finding.evidence.set(Key::kHeld, held);
-      finding.evidence.set(Key::kObjects, row.alloc_count);
+      finding.evidence.set(Key::kObjects, objects);
       finding.evidence.set(Key::kBytesPerObject, per);
       return;
     }

@@ -121,7 +121,8 @@ void ReportDocument::memory() {
                                                                         text_or_null(line.function));
       out_("domain", domain_name(line))("library_function", text_or_null(line.called));
       out_("alloc_bytes", line.alloc_bytes)("alloc_count", line.alloc_count)("error_bytes", line.error_bytes);
-      out_("freed_soon_bytes", line.soon_bytes)("live_end_bytes", line.live_end_bytes);
+      out_("freed_soon_bytes", line.soon_bytes)("freed_soon_count", line.soon_count)("live_end_bytes",
+                                                                                     line.live_end_bytes);
       out_("copy_bytes", line.copy_bytes)("copy_count", line.copy_count);
       out_("rank_peak_bytes", line.rank_peak_bytes)("node_peak_bytes", line.node_peak_bytes);
       out_("mapped_file_bytes", line.file_bytes);

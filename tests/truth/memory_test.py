@@ -150,6 +150,23 @@ class Languages(MemoryTest):
                     checked += 1
                 self.assertEqual(checked, 7)
 
+    def test_numbers_in_a_list(self):
+        """Each float is made of an int that is gone at once."""
+        script = self.path("floats.py")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write("count = 4_000_000\n"
+                       "numbers = [float(i) for i in range(count)]\n")
+        report = self.recorded([recording.PYTHON, script], options=["--memory", "-q"])
+        found = [row for row in report["findings"] if row["kind"] == "python_numbers"]
+        self.assertEqual([(row["file"], row["line"]) for row in found], [(script, 2)])
+        evidence = found[0]["evidence"]
+        # 24 bytes of a float, and 8 of the list, which has up to an eighth to spare. Most of the error is the floats'.
+        error = tolerance(24 * 4e6, DEFAULT) / 24
+        self.assertLessEqual(abs(evidence["objects"] - 4e6), 2 * error, evidence)
+        self.assertTrue(28 <= evidence["bytes_per_object"] <= 38, evidence)
+        [row] = [row for row in self.lines(report, file=script, line=2) if row["domain"] == "python"]
+        self.assertLessEqual(abs(row["freed_soon_count"] - 4e6), 2 * error, row)
+
     def test_numpy(self):
         if subprocess.run([recording.PYTHON, "-c", "import numpy"], capture_output=True).returncode != 0:
             self.skipTest("numpy is not here")

@@ -217,7 +217,7 @@ struct Sums {
   std::map<Where, std::array<std::int64_t, 5>> regions;
   std::map<std::int32_t, std::pair<std::string, std::string>> places;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> paths;  // call path
-  std::map<std::tuple<Where, MemoryDomain>, std::array<std::uint64_t, 10>> memory;
+  std::map<std::tuple<Where, MemoryDomain>, std::array<std::uint64_t, 11>> memory;
   std::map<std::int32_t, std::uint64_t> memory_peaks;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> held;  // call path
   friend bool operator==(const Sums&, const Sums&) = default;
@@ -270,10 +270,10 @@ void add_sums(const ShardData& data, Sums& sums) {
     sums.memory_peaks[data.ranks[row.rank].rank] = row.peak_bytes;
   for (const MemorySite& site : data.memory_sites) {
     auto& sum = sums.memory[{where(site), site.domain}];
-    const std::array amounts{site.alloc_bytes,    site.alloc_count,     site.variance,
-                             site.soon_bytes,     site.copy_bytes,      site.copy_count,
-                             site.live_end_bytes, site.rank_peak_bytes, site.node_peak_bytes,
-                             site.live_by_age[3]};
+    const std::array amounts{site.alloc_bytes,     site.alloc_count,    site.variance,
+                             site.soon_bytes,      site.soon_count,     site.copy_bytes,
+                             site.copy_count,      site.live_end_bytes, site.rank_peak_bytes,
+                             site.node_peak_bytes, site.live_by_age[3]};
     for (std::size_t i = 0; i < amounts.size(); ++i) sum[i] += amounts[i];
   }
   for (const Rank& rank : data.ranks)

@@ -331,6 +331,7 @@ TEST_F(MemoryReaderTest, SumsAreByPathAndDomain) {
   site.alloc_bytes = 1000;
   site.alloc_count = 10;
   site.soon_bytes = 2000;  // more than it can be
+  site.soon_count = 2000;
   site.variance = 5;
   site.copy_bytes = 77;
   site.copy_count = 2;
@@ -341,6 +342,7 @@ TEST_F(MemoryReaderTest, SumsAreByPathAndDomain) {
   EXPECT_EQ(memory.alloc_bytes, 1000u);
   EXPECT_EQ(memory.alloc_count, 10u);
   EXPECT_EQ(memory.soon_bytes, 1000u);
+  EXPECT_EQ(memory.soon_count, memory.alloc_count);
   EXPECT_EQ(memory.variance, 5u);
   EXPECT_EQ(memory.copy_bytes, 77u);
   EXPECT_EQ(memory.live_by_age[5], 100u);

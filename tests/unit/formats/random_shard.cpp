@@ -156,8 +156,9 @@ class Builder {
         site.path = std::get<0>(key);
         site.domain = static_cast<MemoryDomain>(std::get<1>(key));
         for (std::uint64_t* const field :
-             {&site.alloc_bytes, &site.alloc_count, &site.variance, &site.soon_bytes, &site.copy_bytes,
-              &site.copy_count, &site.live_end_bytes, &site.rank_peak_bytes, &site.node_peak_bytes})
+             {&site.alloc_bytes, &site.alloc_count, &site.variance, &site.soon_bytes, &site.soon_count,
+              &site.copy_bytes, &site.copy_count, &site.live_end_bytes, &site.rank_peak_bytes,
+              &site.node_peak_bytes})
           *field = amount();
         for (std::uint64_t& bytes : site.live_by_age) bytes = amount();
         sites[key] = site;

@@ -513,6 +513,14 @@ TEST_F(MemoryFindingsTest, ListsOfNumbers) {
   EXPECT_TRUE(finding->is_estimate);
   EXPECT_EQ(finding->place.line, 31u);
   EXPECT_NEAR(finding->evidence.number(EvidenceKey::kBytesPerObject), 32, 1e-9);
+  b_.data.memory_sites[0].alloc_count = 25 * kMiB;  // with what it computed with
+  b_.data.memory_sites[0].soon_count = 15 * kMiB;
+  const Analysis computed = analyse(b_.data);
+  const Finding* const of_kept = find_kind(computed, FindingKind::kPythonNumbers);
+  ASSERT_NE(of_kept, nullptr);
+  EXPECT_NEAR(of_kept->evidence.number(EvidenceKey::kBytesPerObject), 32, 1e-9);
+  EXPECT_NEAR(of_kept->evidence.number(EvidenceKey::kObjects), 10 * kMiB, 1e-9);
+  b_.data.memory_sites[0].soon_count = 0;
   b_.data.memory_sites[0].alloc_count = kMiB;  // of 320 bytes: no numbers
   EXPECT_EQ(find_kind(analyse(b_.data), FindingKind::kPythonNumbers), nullptr);
   b_.data.memory_sites[0].alloc_count = 100 * kMiB;  // most of what was made is gone
