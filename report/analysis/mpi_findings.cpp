@@ -29,7 +29,7 @@ class MpiFindings {
   // network tells them apart.
   void network() {
     const Efficiency& e = analysis_.efficiency;
-    if (!e.serialization || !e.transfer) return;
+    if (!e.serialization || !e.transfer || analysis_.ranks.size() < 2) return;
     const double elapsed_s = analysis_.focus_s, ideal_s = *analysis_.wait_quality->ideal_s;
     const double serialization = (ideal_s - *analysis_.max_useful_s) / elapsed_s;
     // Neither waiting for a processor nor files are the network's.

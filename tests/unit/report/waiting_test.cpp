@@ -547,6 +547,20 @@ TEST(WaitFindings, SerializationOrTransferWhicheverDominates) {
   EXPECT_EQ(find_finding(a, "ideal"), nullptr);
 }
 
+TEST(WaitFindings, OneRankWaitsForNoOther) {
+  ProfileBuilder b(1);
+  b.sampled(0, b.path({b.native("main", "/u/a.out", "/u/a.c", 5)}), Category::kRunnable, 8000);
+  b.called(0, b.path({b.native("main", "/u/a.out", "/u/a.c", 9), b.mpi("MPI_Bcast")}), 1, 10);
+  b.data.wait_analysis.done = true;
+  b.data.ranks[0].flags |= shard::kWaitKnown;
+  for (const std::uint64_t ideal_ms : {9900, 4000}) {
+    b.data.wait_analysis.ideal_ns = ideal_ms * kMs;
+    const Analysis a = analyse(b.data);
+    ASSERT_TRUE(a.efficiency.serialization.has_value());
+    EXPECT_EQ(find_finding(a, "ideal network"), nullptr);
+  }
+}
+
 TEST(WaitFindings, SaySoWhereTheAnalysisIsWeak) {
   shard::ShardData data = testing::delayed_run();
   const auto info = [&] {
