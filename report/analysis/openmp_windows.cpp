@@ -164,11 +164,12 @@ void OpenMpTime::find_windows(Analysis& analysis) const {
     window.efficiency =
         OpenMpParts{window.work_s, window.imbalance_s, window.schedule_s, window.serialization_s}
             .efficiency();
-    if (!window.efficiency.parallel) continue;
     while (with_mpi != analysis.windows.end() && with_mpi->begin_s < window.begin_s) ++with_mpi;
     const bool has_mpi = with_mpi != analysis.windows.end() && with_mpi->begin_s == window.begin_s;
+    // Nobody was outside MPI, or nothing was recorded.
+    if (!window.efficiency.parallel && !has_mpi) continue;
     if (has_mpi) window.hybrid_mpi = with_mpi->parallel;
-    if (has_mpi || !openmp.hybrid_mpi)
+    if (window.efficiency.parallel && (has_mpi || !openmp.hybrid_mpi))
       window.hybrid_parallel = window.hybrid_mpi.value_or(1) * *window.efficiency.parallel;
     if (has_mpi) {
       with_mpi->hybrid_parallel = window.hybrid_parallel;
@@ -176,6 +177,8 @@ void OpenMpTime::find_windows(Analysis& analysis) const {
     }
     openmp.windows.push_back(window);
   }
+  const auto is_known = [](const OpenMpWindow& window) { return window.efficiency.parallel.has_value(); };
+  if (std::none_of(openmp.windows.begin(), openmp.windows.end(), is_known)) openmp.windows.clear();
 }
 
 }  // namespace clusterprof::report

@@ -215,18 +215,17 @@ class Waits {
       made.name = name;
       for (const WindowRow& window : a_.windows) made.shares.emplace_back(value(window));
     };
+    // Those of MPI and of OpenMP's threads are factors of both together.
     const bool hybrid = any([](const WindowRow& w) { return w.openmp_parallel.has_value(); });
     if (hybrid) {
-      line("hybrid", [](const WindowRow& w) { return w.hybrid_parallel; });
+      line("MPI x OpenMP", [](const WindowRow& w) { return w.hybrid_parallel; });
       line("  OpenMP", [](const WindowRow& w) { return w.openmp_parallel; });
     }
-    line(hybrid ? "  MPI, parallel" : "parallel", [](const WindowRow& w) { return w.parallel; });
-    line("load balance", [](const WindowRow& w) { return w.load_balance; });
-    line("communication", [](const WindowRow& w) { return w.communication; });
+    line(hybrid ? "  MPI" : "parallel", [](const WindowRow& w) { return w.parallel; });
+    line(hybrid ? "  load balance" : "load balance", [](const WindowRow& w) { return w.load_balance; });
+    line(hybrid ? "  communication" : "communication", [](const WindowRow& w) { return w.communication; });
     line("waiting", [&](const WindowRow& w) { return w.wait_s / ((w.end_s - w.begin_s) * ranks); });
-    print_time_lines(page_, lines, a_.windows.back().end_s - a_.windows.front().begin_s, options_.unicode);
-    if (any([](const WindowRow& w) { return !w.load_balance; }))
-      page_.line("  ?: nobody was outside MPI", Style::kDim);
+    print_time_lines(page_, spans_of(a_.windows), lines, true, options_.unicode);
   }
 
   void quality() {
@@ -276,34 +275,49 @@ void print_waits(Page& page, const Analysis& analysis, const ShortPaths& paths, 
   if (analysis.wait_quality) Waits(page, analysis, paths, options).print();
 }
 
-void print_time_lines(Page& page, const std::vector<TimeLine>& lines, double length_s, bool unicode) {
-  if (lines.empty() || lines.front().shares.empty()) return;
-  const std::size_t parts = lines.front().shares.size();
+void print_time_lines(Page& page, const std::vector<TimeSpan>& parts, const std::vector<TimeLine>& lines,
+                      bool with_mpi, bool unicode) {
+  if (parts.empty() || lines.empty()) return;
+  const double begin_s = parts.front().begin_s, length_s = parts.back().end_s - begin_s;
   const std::size_t most = page.width() - kTimeLineName - 4;
-  const std::size_t number = std::min(parts, most);
-  title(page, fmt::format("Over time, in {} steps of {}; {}", number,
-                          seconds(length_s / static_cast<double>(number)),
+  const double steps = std::round(length_s / (parts.front().end_s - begin_s));
+  const auto number = static_cast<std::size_t>(std::clamp(steps, 1.0, static_cast<double>(most)));
+  const double step_s = length_s / static_cast<double>(number);
+  const double none_s = 1e-6 * step_s;  // which is rounding, where a part ends with a step
+  title(page, fmt::format("Over time, in {} steps of {}; {}", number, seconds(step_s),
                           unicode ? "full height: 100 %" : "blank . : - = + * % #: 0 to 100 %"));
   for (const auto& [name, of_parts] : lines) {
     std::vector<std::optional<double>> shares;
-    // Columns of equal length, each part in proportion to what it shares with them.
-    const double parts_each = static_cast<double>(parts) / static_cast<double>(number);
-    for (std::size_t column = 0; column < number; ++column) {
-      const double begin = static_cast<double>(column) * parts_each, end = begin + parts_each;
+    for (std::size_t step = 0; step < number; ++step) {
+      const double from_s = begin_s + static_cast<double>(step) * step_s, to_s = from_s + step_s;
       double sum = 0, weight = 0;
-      for (auto i = static_cast<std::size_t>(begin); i < parts && static_cast<double>(i) < end; ++i) {
-        const auto from = static_cast<double>(i);
-        const double shared = std::min(end, from + 1) - std::max(begin, from);
-        if (const std::optional<double> known = of_parts[i]) {
-          sum += shared * *known;
-          weight += shared;
-        }
+      const auto first = std::partition_point(parts.begin(), parts.end(),
+                                              [&](const TimeSpan& part) { return part.end_s <= from_s; });
+      for (auto part = first; part != parts.end() && part->begin_s < to_s; ++part) {
+        const double shared = std::min(to_s, part->end_s) - std::max(from_s, part->begin_s);
+        const std::optional<double>& share = of_parts[static_cast<std::size_t>(part - parts.begin())];
+        if (shared < none_s || !share) continue;
+        sum += shared * *share;
+        weight += shared;
       }
       shares.insert(shares.end(), most / number,
                     weight > 0 ? std::optional(sum / weight) : std::optional<double>());
     }
     page.line(fmt::format("  {:<{}}{}", name, kTimeLineName - 2, sparkline(shares, unicode)));
   }
+  // MPI_Init is left out, too.
+  const bool has_gap =
+      std::adjacent_find(parts.begin(), parts.end(), [&](const TimeSpan& part, const TimeSpan& next) {
+        return next.begin_s - part.end_s > none_s;
+      }) != parts.end();
+  const bool has_unknown = std::any_of(lines.begin(), lines.end(), [](const TimeLine& line) {
+    return std::find(line.shares.begin(), line.shares.end(), std::nullopt) != line.shares.end();
+  });
+  if (!has_gap && !has_unknown) return;
+  const std::string_view why = !with_mpi ? "not recorded"
+                               : has_gap ? "not recorded, or nobody was outside MPI"
+                                         : "nobody was outside MPI";
+  page.line(fmt::format("  ?: {}", why), Style::kDim);
 }
 
 std::string sparkline(const std::vector<std::optional<double>>& shares, bool unicode) {

@@ -27,12 +27,23 @@ void print_waits(Page& page, const Analysis& analysis, const format::ShortPaths&
 // known.
 std::string sparkline(const std::vector<std::optional<double>>& shares, bool unicode);
 
-// Shares over the run, each of parts of equal length.
+// A part of the run. Parts are of equal length, one after the other; some may be left out.
+struct TimeSpan {
+  double begin_s = 0, end_s = 0;
+};
+template <typename Windows>
+std::vector<TimeSpan> spans_of(const Windows& windows) {
+  std::vector<TimeSpan> spans;
+  for (const auto& window : windows) spans.push_back({window.begin_s, window.end_s});
+  return spans;
+}
+
 struct TimeLine {
   std::string_view name;
-  std::vector<std::optional<double>> shares;
+  std::vector<std::optional<double>> shares;  // of each part; empty: not known
 };
-// Prints lines of as many shares each, over `length_s`.
-void print_time_lines(Page& page, const std::vector<TimeLine>& lines, double length_s, bool unicode);
+// Prints lines that run through the time of all parts, and what the marks in them mean.
+void print_time_lines(Page& page, const std::vector<TimeSpan>& parts, const std::vector<TimeLine>& lines,
+                      bool with_mpi, bool unicode);
 
 }  // namespace clusterprof::report::text

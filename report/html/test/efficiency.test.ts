@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import type { EfficiencyWindow, OpenMp, OpenMpWindow } from "../src/core/report";
-import { efficienciesOf } from "../src/timeline/efficiency";
+import { efficienciesOf, stretches } from "../src/timeline/efficiency";
 
 const window = (begin_s: number): EfficiencyWindow => ({
   begin_s,
@@ -64,4 +64,18 @@ test("without MPI it is OpenMP's, without OpenMP over time it is MPI's", () => {
     for (const name of found.curves) assert.ok(name in found.parts[0].shares, name);
   }
   assert.deepEqual(efficienciesOf({ efficiency_windows: null, openmp: null }).parts, []);
+});
+
+test("curves have gaps where parts are not known or left out", () => {
+  const { parts } = efficienciesOf({
+    efficiency_windows: [0, 1, 2, 5, 6].map((begin_s) => ({ ...window(begin_s), load_balance: begin_s === 1 ? null : 0.9 })),
+    openmp: null,
+  });
+  const begins = (name: string) => stretches(parts, name).map((stretch) => stretch.map(({ begin_s }) => begin_s));
+  assert.deepEqual(begins("parallel"), [
+    [0, 1, 2],
+    [5, 6],
+  ]);
+  assert.deepEqual(begins("load balance"), [[0], [2], [5, 6]]);
+  assert.deepEqual(begins("of nobody"), []);
 });

@@ -258,10 +258,36 @@ TEST_F(OpenMpOverTime, WithMpiThePartsAreThoseOfItsEfficiencies) {
       if (line.ends_with('|')) names.push_back(line.substr(2, line.find_last_not_of(' ', 16) - 1));
     return names;
   };
-  EXPECT_EQ(lines_of("waits"), (std::vector<std::string>{"hybrid", "  OpenMP", "  MPI, parallel",
-                                                         "load balance", "communication", "waiting"}));
-  EXPECT_EQ(lines_of("openmp"), (std::vector<std::string>{"hybrid", "OpenMP", "  load balance",
-                                                          "  scheduling", "  serialization"}));
+  EXPECT_EQ(lines_of("waits"), (std::vector<std::string>{"MPI x OpenMP", "  OpenMP", "  MPI",
+                                                         "  load balance", "  communication", "waiting"}));
+  EXPECT_EQ(lines_of("openmp"), (std::vector<std::string>{"OpenMP", "  load balance", "  scheduling",
+                                                          "  serialization", "MPI x OpenMP"}));
+}
+
+// In MPI, there is no efficiency of OpenMP to tell of; but the part is there, with that of MPI.
+TEST_F(OpenMpOverTime, PartsInWhichNobodyWasOutsideMpiAreKept) {
+  b_.lasts(10'000);
+  region(3000);
+  b_.called(0, b_.path({main_frame(), b_.mpi("MPI_Barrier")}), 1, 4000);
+  b_.series("mpi_measured_ns", 0,
+            {524 * kMs, 1024 * kMs, 1024 * kMs, 1024 * kMs, 404 * kMs});  // all until then
+  b_.data.wait_analysis.done = true;
+  for (const std::uint64_t at : {0u, 2u, 4u, 6u, 8u})
+    b_.data.time_windows.push_back(
+        {at * 1000 * kMs, (at + 2) * 1000 * kMs, at == 0 ? 0 : 2e9, at == 0 ? 0 : 2e9, 0});
+  const Analysis a = analyse(b_.data);
+  const std::vector<OpenMpWindow>& windows = a.openmp->windows;
+  ASSERT_EQ(windows.size(), a.windows.size());
+  EXPECT_FALSE(windows[0].efficiency.parallel.has_value());
+  EXPECT_FALSE(windows[0].hybrid_parallel.has_value());
+  EXPECT_EQ(windows[0].hybrid_mpi, 0);
+  expect_sums(*a.openmp);
+  TextOptions options;
+  options.sections = {"openmp"};
+  const std::string text = render_text(a, options);
+  EXPECT_NE(text.find("in 5 steps of 2.00 s"), std::string::npos) << text;
+  EXPECT_NE(text.find("  OpenMP         |???????????"), std::string::npos) << text;
+  EXPECT_NE(text.find("?: nobody was outside MPI"), std::string::npos) << text;
 }
 
 TEST_F(OpenMpOverTime, WhatIsPausedIsNotSerial) {

@@ -722,6 +722,14 @@ TEST(WaitText, TimeLineHasAsManyHeightsAsTheTerminal) {
   const std::string gap = section(data, "waits");
   EXPECT_NE(gap.find("  ?: nobody was outside MPI"), std::string::npos) << gap;
   EXPECT_NE(gap.find("  load balance   |#####??????????#####"), std::string::npos) << gap;
+  // Parts that were not recorded are left out, which moves no others.
+  data.time_windows.erase(data.time_windows.begin() + 3, data.time_windows.begin() + 8);
+  const std::string windows = section(data, "waits");
+  EXPECT_NE(windows.find("in 10 steps of 1.00 s"), std::string::npos) << windows;
+  EXPECT_NE(windows.find("  parallel       |###############" + std::string(25, '?') + "::::::::::|"),
+            std::string::npos)
+      << windows;
+  EXPECT_NE(windows.find("  ?: not recorded, or nobody was outside MPI"), std::string::npos) << windows;
   // More windows than columns: each column is the mean of its windows.
   data.time_windows.clear();
   for (std::uint64_t i = 0; i < 500; ++i)

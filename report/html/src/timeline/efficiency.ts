@@ -67,3 +67,17 @@ export function efficienciesOf(report: Pick<Report, "efficiency_windows" | "open
     curves: ["parallel", "communication", "load balance"],
   };
 }
+
+// Parts one after the other that have the share. Of the time between stretches it is not known.
+export function stretches(parts: readonly EfficiencyPart[], name: string): EfficiencyPart[][] {
+  const found: EfficiencyPart[][] = [];
+  let before: EfficiencyPart | null = null;
+  for (const part of parts) {
+    const follows = before !== null && part.begin_s - before.end_s < 0.01 * (part.end_s - part.begin_s);
+    const known = typeof part.shares[name] === "number";
+    if (known && follows && found.length > 0) found[found.length - 1].push(part);
+    else if (known) found.push([part]);
+    before = known ? part : null;
+  }
+  return found;
+}

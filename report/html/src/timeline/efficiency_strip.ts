@@ -7,6 +7,7 @@ import { cssColour } from "../core/colours";
 import { type Child, el } from "../core/dom";
 import { percent, timeRange } from "../core/format";
 import type { Content } from "./content";
+import { stretches } from "./efficiency";
 import type { Pointer } from "./pointer";
 import { Strip } from "./strip";
 import { kMargin, plotRect, type View } from "./view";
@@ -71,19 +72,13 @@ export class EfficiencyStrip extends Strip {
       context.strokeStyle = inks[i];
       context.lineWidth = i === 0 ? 2 : 1.25;
       context.beginPath();
-      let open = false;
-      for (const part of parts) {
-        const share = part.shares[name];
-        if (share === null || share === undefined) {
-          open = false;
-          continue;
-        }
-        const a = this.view.x(part.begin_s, rect);
-        if (open) context.lineTo(a, y(share));
-        else context.moveTo(a, y(share));
-        context.lineTo(this.view.x(part.end_s, rect), y(share));
-        open = true;
-      }
+      for (const stretch of stretches(parts, name))
+        stretch.forEach(({ begin_s, end_s, shares }, at) => {
+          const height = y(shares[name] ?? 0);
+          if (at === 0) context.moveTo(this.view.x(begin_s, rect), height);
+          else context.lineTo(this.view.x(begin_s, rect), height);
+          context.lineTo(this.view.x(end_s, rect), height);
+        });
       context.stroke();
     }
     context.restore();
