@@ -151,11 +151,11 @@ class OpenMpSection {
       made.name = name;
       for (const OpenMpWindow& window : openmp_.windows) made.shares.push_back(value(window));
     };
+    if (openmp_.hybrid_mpi) line("hybrid", [](const OpenMpWindow& w) { return w.hybrid_parallel; });
     line("OpenMP", [](const OpenMpWindow& w) { return w.efficiency.parallel; });
     line("  load balance", [](const OpenMpWindow& w) { return w.efficiency.load_balance; });
     line("  scheduling", [](const OpenMpWindow& w) { return w.efficiency.scheduling; });
     line("  serialization", [](const OpenMpWindow& w) { return w.efficiency.serialization; });
-    if (openmp_.hybrid_mpi) line("MPI x OpenMP", [](const OpenMpWindow& w) { return w.hybrid_parallel; });
     print_time_lines(page_, spans_of(openmp_.windows), lines, openmp_.hybrid_mpi.has_value(),
                      options_.unicode);
   }

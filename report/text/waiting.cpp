@@ -218,7 +218,7 @@ class Waits {
     // Those of MPI and of OpenMP's threads are factors of both together.
     const bool hybrid = any([](const WindowRow& w) { return w.openmp_parallel.has_value(); });
     if (hybrid) {
-      line("MPI x OpenMP", [](const WindowRow& w) { return w.hybrid_parallel; });
+      line("hybrid", [](const WindowRow& w) { return w.hybrid_parallel; });
       line("  OpenMP", [](const WindowRow& w) { return w.openmp_parallel; });
     }
     line(hybrid ? "  MPI" : "parallel", [](const WindowRow& w) { return w.parallel; });

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { encode, makeSample, type SampleOptions } from "../dev/make_sample.mjs";
 import { decode } from "../src/core/decode";
-import { bytes, clock, commandLines, count, functionLabel, percent, printable, seconds, shortenMiddle, TimeScale } from "../src/core/format";
+import { bytes, clock, commandLines, count, derivedValue, functionLabel, percent, printable, seconds, seriesTitle, shortenMiddle, TimeScale } from "../src/core/format";
 import { CATEGORIES, IDLE, NONE, type Model } from "../src/core/model";
 import type { Page } from "../src/core/page";
 import { RankSet } from "../src/core/ranges";
@@ -471,4 +471,19 @@ test("what changes gain: bars with their error, and commands for a shell", async
   assert.ok(whatif.candidates.length > 2, "the sample has some");
   assert.ok(isCut(whatif), "4 and 1 of 6");
   assert.ok(!isCut({ ...whatif, to_try: 5 }), "what was refused needed no time");
+});
+
+test("metrics of counters read as in the text", () => {
+  assert.equal(derivedValue(1.568, ""), "1.57");
+  assert.equal(derivedValue(0.07, "processors"), "0.07 processors");
+  assert.equal(derivedValue(0.4512, "share"), "45.1 %");
+  assert.equal(derivedValue(281.4, "1/s"), "281/s");
+  assert.equal(derivedValue(2.5e9, "B/s"), "2.50 GB/s");
+});
+
+test("series are named by words", () => {
+  assert.equal(seriesTitle("mpi_runnable_ns"), "MPI runnable");
+  assert.equal(seriesTitle("io_ns"), "I/O");
+  assert.equal(seriesTitle("rss_bytes"), "Resident memory");
+  assert.equal(seriesTitle("page-faults"), "page-faults");
 });

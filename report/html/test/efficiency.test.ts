@@ -42,9 +42,9 @@ test("a hybrid run has MPI and OpenMP beside each other, part by part", () => {
     efficiency_windows: [window(0), window(2)],
     openmp: openmp(0.8, [part(0, 0.8), part(1, null), part(2, 0.8)]),
   });
-  assert.deepEqual(found.curves, ["parallel", "MPI", "OpenMP"]);
+  assert.deepEqual(found.curves, ["hybrid", "MPI", "OpenMP"]);
   assert.deepEqual(
-    found.parts.map(({ shares }) => [shares.parallel, shares.MPI, shares.OpenMP, shares.communication]),
+    found.parts.map(({ shares }) => [shares.hybrid, shares.MPI, shares.OpenMP, shares.communication]),
     [
       [0.4, 0.8, 0.5, 0.89],
       [null, null, 0.5, null],

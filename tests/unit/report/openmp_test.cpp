@@ -258,10 +258,10 @@ TEST_F(OpenMpOverTime, WithMpiThePartsAreThoseOfItsEfficiencies) {
       if (line.ends_with('|')) names.push_back(line.substr(2, line.find_last_not_of(' ', 16) - 1));
     return names;
   };
-  EXPECT_EQ(lines_of("waits"), (std::vector<std::string>{"MPI x OpenMP", "  OpenMP", "  MPI",
-                                                         "  load balance", "  communication", "waiting"}));
-  EXPECT_EQ(lines_of("openmp"), (std::vector<std::string>{"OpenMP", "  load balance", "  scheduling",
-                                                          "  serialization", "MPI x OpenMP"}));
+  EXPECT_EQ(lines_of("waits"), (std::vector<std::string>{"hybrid", "  OpenMP", "  MPI", "  load balance",
+                                                         "  communication", "waiting"}));
+  EXPECT_EQ(lines_of("openmp"), (std::vector<std::string>{"hybrid", "OpenMP", "  load balance",
+                                                          "  scheduling", "  serialization"}));
 }
 
 // In MPI, there is no efficiency of OpenMP to tell of; but the part is there, with that of MPI.

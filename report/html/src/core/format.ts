@@ -48,6 +48,13 @@ export function bytes(value: Maybe): string {
 export function count(value: Maybe): string {
   return known(value) ? decimalUnits(value, 9999.5, "", "").trimEnd() : UNKNOWN;
 }
+// Of a metric of counters, as the text report has it.
+export function derivedValue(value: number, unit: string): string {
+  if (unit === "B/s") return `${bytes(value)}/s`;
+  if (unit === "share") return percent(value);
+  if (unit === "1/s") return `${count(value)}/s`;
+  return [value.toFixed(2), printable(unit)].join(" ").trimEnd();
+}
 // "45.2 %" of a share of 1.
 export function percent(share: Maybe, digits = 1): string {
   return known(share) ? `${(share * 100).toFixed(digits)} %` : UNKNOWN;
@@ -185,16 +192,14 @@ export function commandLines(run: Pick<RunRow, "command" | "commands">): string[
   );
 }
 
-const SERIES_WORDS: Record<string, string> = { rss: "resident memory", cpu: "CPU" };
+const SERIES_WORDS: Record<string, string> = { rss: "resident memory", cpu: "CPU", mpi: "MPI", io: "I/O" };
 // "cpu_user_ns" -> "CPU user"; counters keep their name.
 export function seriesTitle(name: string): string {
   if (name.startsWith("counter:")) return name.slice("counter:".length);
   if (!/^[a-z0-9_]+$/.test(name)) return printable(name);
   const words = name.replace(/_(ns|bytes)$/, "").split("_");
   const text = words.map((w) => SERIES_WORDS[w] ?? w).join(" ");
-  const known: Record<string, string> = { io: "I/O", mpi: "MPI", python: "Python" };
-  const titled = known[text] ?? text;
-  return titled.charAt(0).toUpperCase() + titled.slice(1);
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 // What a series' value in one bin means: a share of time, bytes per second, a level, or a rate.
 export type SeriesUnit = "share" | "bytes" | "bytes/s" | "rate";

@@ -2,7 +2,7 @@
 // Summary: what limits the run, its efficiencies, the largest functions and the findings, each with a link to more.
 import { CATEGORY_HELP, CATEGORY_TITLES, categoryColour, kindColour } from "../core/colours";
 import { el, miniBar, ofWholeRun, replace, section, stackedBar, type Child } from "../core/dom";
-import { bytes, count, functionLabel, percent, plural, printable, seconds, shortenMiddle } from "../core/format";
+import { bytes, count, derivedValue, functionLabel, percent, plural, printable, seconds, shortenMiddle } from "../core/format";
 import { functionTarget, lineTarget, rankTarget } from "../core/links";
 import { CATEGORIES } from "../core/model";
 import type { Page } from "../core/page";
@@ -148,8 +148,8 @@ const EFFICIENCY: Record<NodeName, { title: string; help: string; loss: string }
     loss: "data is moved",
   },
   hybrid: {
-    title: "Ranks and threads",
-    help: "MPI × OpenMP: work of all threads of all ranks, of the time that they have.",
+    title: "Hybrid",
+    help: "Ranks and threads, MPI × OpenMP: work of all threads of all ranks, of the time that they have.",
     loss: "is not spent on work",
   },
   mpi: {
@@ -473,7 +473,7 @@ function resourcesCard(store: Store): HTMLElement | null {
       written === null ? null : pair("Disk", `${bytes(total((n) => n.disk_read_bytes))} read, ${bytes(written)} written`, "nodes"),
       report.counters.derived.map((d) => [
         el("dt", { tip: printable(d.formula) }, printable(d.name).replaceAll("_", " ")),
-        el("dd", null, `${count(d.value < 100 ? Number(d.value.toPrecision(3)) : d.value)} ${printable(d.unit)}`),
+        el("dd", null, derivedValue(d.value, d.unit)),
       ]),
     ),
   );

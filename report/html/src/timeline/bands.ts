@@ -125,7 +125,7 @@ export class Bands extends Strip {
         size: 12,
         weight: 600,
       });
-      text(pen, left, y + 15, bin !== null ? spread : series.unit === "bytes" ? "maximum of the mean" : series.category ? "of the time" : "mean", {
+      text(pen, left, y + 15, bin !== null ? spread : series.unit === "bytes" ? "highest mean" : series.category ? "of the time" : "mean", {
         colour: this.colours.muted,
         font: this.colours.font,
         size: 10,

@@ -33,7 +33,7 @@ export function efficienciesOf(report: Pick<Report, "efficiency_windows" | "open
           begin_s,
           end_s,
           shares: {
-            parallel: hybrid.parallel,
+            hybrid: hybrid.parallel,
             MPI: hybrid.mpi,
             "ranks' load balance": window?.load_balance ?? null,
             communication: window?.communication ?? null,
@@ -42,7 +42,7 @@ export function efficienciesOf(report: Pick<Report, "efficiency_windows" | "open
           },
         };
       }),
-      curves: ["parallel", "MPI", "OpenMP"],
+      curves: ["hybrid", "MPI", "OpenMP"],
     };
   if (threads.length > 0)
     return {

@@ -35,15 +35,16 @@ export class EfficiencyStrip extends Strip {
   }
 
   private label(): string {
-    const { title, parts } = this.content.efficiencies;
-    const known = parts.filter((part) => typeof part.shares.parallel === "number");
+    const { title, parts, curves } = this.content.efficiencies;
+    const of = ({ shares }: (typeof parts)[number]) => shares[curves[0]];
+    const known = parts.filter((part) => typeof of(part) === "number");
     if (known.length === 0) return `${title} over time.`;
     const [low, high] = [
-      known.reduce((a, b) => ((b.shares.parallel ?? 0) < (a.shares.parallel ?? 0) ? b : a)),
-      known.reduce((a, b) => ((b.shares.parallel ?? 0) > (a.shares.parallel ?? 0) ? b : a)),
+      known.reduce((a, b) => ((of(b) ?? 0) < (of(a) ?? 0) ? b : a)),
+      known.reduce((a, b) => ((of(b) ?? 0) > (of(a) ?? 0) ? b : a)),
     ];
-    const at = ({ shares, begin_s, end_s }: typeof low) => `${percent(shares.parallel)}, at ${timeRange([begin_s, end_s])}`;
-    return `${title} over time. Parallel efficiency is lowest, ${at(low)}, and highest, ${at(high)}.`;
+    const at = (part: typeof low) => `${percent(of(part))}, at ${timeRange([part.begin_s, part.end_s])}`;
+    return `${title} over time. ${curves[0] === "hybrid" ? "Hybrid" : "Parallel"} efficiency is lowest, ${at(low)}, and highest, ${at(high)}.`;
   }
 
   protected override draw(pen: Pen): void {
