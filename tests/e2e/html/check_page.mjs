@@ -176,11 +176,13 @@ async function checkNothingForeign(page) {
   check(found.length === 0, "foreign", found.slice(0, 5).join(" "));
 }
 
+const tooWide = (page) => page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+
 // Nothing is wider than the window or its box; the page itself has not failed.
 async function checkLooks(page) {
-  const wide = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+  const wide = await tooWide(page);
   check(wide <= 1, `is ${wide} pixels too wide`);
-  const over = await page.$$eval("main section, main .tile, nav a", (boxes) =>
+  const over = await page.$$eval("main section, main .tile, main .eff, nav a", (boxes) =>
     boxes.filter((box) => box.scrollWidth > box.clientWidth + 1 && getComputedStyle(box).overflowX === "visible")
       .map((box) => `${box.className || box.textContent}: ${box.scrollWidth} in ${box.clientWidth}`));
   check(over.length === 0, "content outside its box", over.join("; "));
@@ -228,6 +230,14 @@ async function everyPage({ file, name, pages, themes, access }) {
     const light = Math.min(red, green, blue) > 200;
     const dark = Math.max(red, green, blue) < 64;
     check(background.size === 1 && alpha === "1" && (theme === "light" ? light : dark), "background", [...background].join());
+    await page.setViewportSize({ width: 400, height: 800 });
+    for (const id of ids) {
+      where = `${name}, ${theme}, ${id} on a phone`;
+      await page.evaluate((hash) => (location.hash = hash), `#/${id}`);
+      await drawn(page);
+      const wide = await tooWide(page);
+      check(wide <= 1, `is ${wide} pixels too wide`);
+    }
     await close();
   }
 }
