@@ -34,13 +34,14 @@ std::size_t rows_shown(std::size_t all, const ResourceOptions& options);
 void title(Page& page, std::string_view text);
 
 // Prints a table whose last column takes the room that is left: `fill(table, room)` adds the rows.
+// Returns the columns that there was room for.
 template <typename Fill>
-void print_table(Page& page, const std::vector<Table::Column>& columns, const Fill& fill) {
+std::vector<bool> print_table(Page& page, const std::vector<Table::Column>& columns, const Fill& fill) {
   Table narrow(columns);
   fill(narrow, 0);
   Table table(columns);
   fill(table, narrow.room(page.width()));
-  table.print(page);
+  return table.print(page);
 }
 
 // "step() train.py:57", in at most `room` columns.

@@ -37,14 +37,12 @@ class EfficiencySection : private Section {
     const OpenMp& all = *a_.openmp;
     const OpenMpEfficiency& e = all.efficiency;
     page_.line(all.hybrid_mpi ? "  with OpenMP's threads" : "  OpenMP's threads");
-    if (all.hybrid_mpi) show("hybrid", all.hybrid_parallel, "MPI (parallel, above) x OpenMP");
-    show("  OpenMP", e.parallel, "load balance x scheduling x serialization");
-    show("    load balance", e.load_balance,
-         fmt::format("{} waiting for slower threads", seconds(all.imbalance_s)));
-    show("    scheduling", e.scheduling,
-         fmt::format("{} to begin and to hand out work", seconds(all.schedule_s)));
+    if (all.hybrid_mpi) show("hybrid", all.hybrid_parallel, "MPI, as above, x OpenMP");
+    show("  OpenMP", e.parallel, "product of the three below");
+    show("    load balance", e.load_balance, fmt::format("{} waiting for others", seconds(all.imbalance_s)));
+    show("    scheduling", e.scheduling, fmt::format("{} handing out work", seconds(all.schedule_s)));
     show("    serialization", e.serialization,
-         fmt::format("{} without work while one thread works", seconds(all.serialization_s)));
+         fmt::format("{} idle while one works", seconds(all.serialization_s)));
   }
 
   void print_mpi() {

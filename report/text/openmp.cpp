@@ -45,7 +45,7 @@ class OpenMpSection {
 
   void print() {
     const OpenMpEfficiency& e = openmp_.efficiency;
-    page_.section("OpenMP", fmt::format("efficiency {}: load balance {}, scheduling {}, serialization {}",
+    page_.section("OpenMP", fmt::format("{}: load balance {}, scheduling {}, serialization {}",
                                         share_or_none(e.parallel), share_or_none(e.load_balance),
                                         share_or_none(e.scheduling), share_or_none(e.serialization)));
     regions();
@@ -60,7 +60,8 @@ class OpenMpSection {
     if (openmp_.regions.empty()) return;
     const std::size_t shown = rows_shown(openmp_.regions.size(), options_);
     const TimeScale scale(openmp_.regions.front().thread_s);
-    print_table(
+    constexpr std::size_t kOneByOne = 3, kBegin = 4;
+    const std::vector<bool> columns = print_table(
         page_,
         {{fmt::format("all threads [{}]", scale.unit())},
          {"work"},
@@ -85,8 +86,10 @@ class OpenMpSection {
           }
         });
     note_the_rest(page_, shown, openmp_.regions.size());
-    page_.line("  wait: at the end and inside; one by one: of it, where one thread works", Style::kDim);
-    page_.line("  begin: until threads begin, and for parts of loops", Style::kDim);
+    page_.line(std::string("  wait: at the end and inside") +
+                   (columns[kOneByOne] ? "; one by one: of it, where one thread works" : ""),
+               Style::kDim);
+    if (columns[kBegin]) page_.line("  begin: until threads begin, and for parts of loops", Style::kDim);
     page_.line("  imbalance: the thread with most work, by the mean", Style::kDim);
   }
 

@@ -151,7 +151,7 @@ std::size_t Table::room(std::size_t page_width) const {
   return room(page_width, all, shown(page_width, all));
 }
 
-void Table::print(Page& page) const {
+std::vector<bool> Table::print(Page& page) const {
   std::vector<std::size_t> width = widths();
   const std::vector<bool> is_shown = shown(page.width(), width);
   width.back() = std::min(width.back(), room(page.width(), width, is_shown));
@@ -169,6 +169,7 @@ void Table::print(Page& page) const {
   for (const Column& column : columns_) titles.push_back(column.title);
   print_row(titles, Style::kDim);
   for (const Row& row : rows_) print_row(row.cells, row.style);
+  return is_shown;
 }
 
 Style category_style(std::size_t category) {

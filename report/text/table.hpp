@@ -76,7 +76,8 @@ class Table {
   void row(std::vector<std::string> cells, Style style = Style::kPlain);
   // Columns left for the last column once all rows are in place.
   [[nodiscard]] std::size_t room(std::size_t page_width) const;
-  void print(Page& page) const;
+  // Prints it. Returns the columns that there was room for.
+  std::vector<bool> print(Page& page) const;
 
  private:
   struct Row {

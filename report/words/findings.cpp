@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <utility>
@@ -153,7 +154,7 @@ std::string_view advice(FindingAction action) {
       return "Give each rank as many processors as it has threads (mpirun --map-by slot:PE=N, srun -c N; "
              "OMP_PROC_BIND).";
     case FindingAction::kSmallerPool:
-      return "Make that pool smaller, or give each rank more processors.";
+      return "Or give each rank more processors.";  // the sentence has the size
   }
   return "";
 }
@@ -171,7 +172,14 @@ std::string sentences(const Finding& finding, const format::ShortPaths& names) {
     append(out, also.more);
   }
   append(out, other_causes(finding.evidence));
-  append(out, advice(finding.action));
+  // The sentences have said to how many.
+  const bool says_number = finding.evidence.has(Key::kAdvisedSize) ||
+                           std::ranges::any_of(finding.joined, [](const JoinedFinding& joined) {
+                             return joined.evidence.has(Key::kAdvisedSize);
+                           });
+  append(out,
+         advice(finding.action == FindingAction::kFewerThreads && says_number ? FindingAction::kSmallerPool
+                                                                              : finding.action));
   return out;
 }
 

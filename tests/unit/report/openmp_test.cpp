@@ -317,6 +317,27 @@ TEST_F(OpenMpOverTime, OldFilesHaveNone) {
   EXPECT_NE(text.find("over time: not recorded"), std::string::npos) << text;
 }
 
+TEST_F(OpenMpTest, TheTextFitsIntoEightyColumns) {
+  region(3000);
+  TextOptions options;
+  options.width = 80;
+  options.sections = {"openmp", "efficiency"};
+  const std::string usual = render_text(analyse(b_.data), options);
+  EXPECT_EQ(usual.find(".."), std::string::npos) << usual;
+  // What is said below the table is of columns that there is room for.
+  for (const int width : {40, 60, 80, 120}) {
+    options.width = width;
+    const std::string text = render_text(analyse(b_.data), options);
+    const std::size_t header = text.find("all threads [s]");
+    ASSERT_NE(header, std::string::npos) << text;
+    const std::string titles = text.substr(header, text.find('\n', header) - header);
+    for (const char* const title : {"one by one", "begin"})
+      EXPECT_EQ(text.find(std::string(title) + ": ") != std::string::npos,
+                titles.find(title) != std::string::npos)
+          << text;
+  }
+}
+
 TEST_F(OpenMpTest, WorkThatFallsWithTheNumberIsDealtOutInTurn) {
   region(3000);
   thread(0, 0);
@@ -600,7 +621,7 @@ TEST_F(OpenMpTest, ThePoolsUserIsOneOfItsThreads) {
     return finding == nullptr ? std::string() : sentences(a, *finding);
   };
   EXPECT_NE(said().find("There are 2 threads of OpenMP for 1 processor (1 rank x 1 process x 2 threads): set "
-                        "OMP_NUM_THREADS=1."),
+                        "OMP_NUM_THREADS=1. Or give each rank more processors."),
             std::string::npos)
       << said();
   b_.data.nodes[0].cpus = 2;
@@ -674,7 +695,7 @@ TEST_F(OpenMpTest, JsonAndTextHaveIt) {
   EXPECT_NE(text.find("setup() a.c:20"), std::string::npos) << text;
   EXPECT_NE(text.find("implicit_barrier"), std::string::npos) << text;
   EXPECT_NE(text.find("Two OpenMP run times are used on rank 0"), std::string::npos) << text;
-  EXPECT_NE(text.find("waiting for slower threads"), std::string::npos) << text;
+  EXPECT_NE(text.find("waiting for others"), std::string::npos) << text;
 }
 
 // Two ranks, of which the second one's threads wait for longer, and in a critical section.

@@ -526,6 +526,16 @@ TEST(WaitFindings, SerializationOrTransferWhicheverDominates) {
   EXPECT_EQ(find_finding(a, "Serialization"), nullptr);
   EXPECT_EQ(find_finding(a, "Besides waiting"), nullptr) << "it is what transfer is about";
 
+  // What transfer costs and what the replay says agree: of the difference, 10 % is no transfer.
+  run.b.data.ranks[1].flags |= shard::kRunDelayKnown;
+  run.b.data.ranks[1].mpi_runnable_ns = 2000 * kMs;
+  a = analyse(run.b.data);
+  EXPECT_NE(find_finding(a,
+                         "Transfer costs 40.0 % of the run: on an ideal network it would take 5.00 s "
+                         "instead of 10.0 s (the rest is waiting for processors or files); most in"),
+            nullptr);
+  run.b.data.ranks[1].mpi_runnable_ns = 0;
+
   const auto lock = run.b.path({run.main, run.b.mpi("MPI_Win_lock")});
   run.b.called(1, lock, 1, 9000);
   a = analyse(run.b.data);
