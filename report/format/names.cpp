@@ -111,7 +111,8 @@ std::string function_label(std::string_view name, shard::FrameKind kind) {
   }
   const bool no_call = label.front() == '<' || label.find("+0x") != std::string::npos ||
                        label.find("operator") != std::string::npos || label == shard::kGarbageName ||
-                       label.ends_with(", no names") || label.ends_with(", interpreter");  // a whole module
+                       label == shard::kRunnableName || label.ends_with(", no names") ||
+                       label.ends_with(", interpreter");  // a whole module
   if (no_call) return label;
   static constexpr std::string_view kAnonymous = "(anonymous namespace)";
   int depth = 0;

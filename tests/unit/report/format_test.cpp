@@ -85,6 +85,7 @@ TEST(Names, ArgumentTypesGoAndOddNamesStay) {
   using shard::FrameKind;
   EXPECT_EQ(function_label("step", FrameKind::kPython), "step()");
   EXPECT_EQ(function_label("<module>", FrameKind::kPython), "<module>");
+  EXPECT_EQ(function_label("waiting for a processor", FrameKind::kNative), "waiting for a processor");
   EXPECT_EQ(function_label("Solver<double(int)>::run(int, char*)", FrameKind::kNative),
             "Solver<double(int)>::run()");
   EXPECT_EQ(function_label("(anonymous namespace)::f(int)", FrameKind::kNative),

@@ -138,7 +138,7 @@ export function functionLabel(name: string, kind: string): string {
   if (kind === "mpi" || kind === "kernel" || kind === "region") return label;
   // What has no name of its own: of a module, of the interpreter.
   if (/, (no names|interpreter)$/.test(label)) return label;
-  if (label.startsWith("<") || label.includes("+0x") || label.includes("operator") || label === "garbage collection")
+  if (label.startsWith("<") || label.includes("+0x") || label.includes("operator") || label === "garbage collection" || label === "waiting for a processor")
     return label;
   const anonymous = "(anonymous namespace)";
   let depth = 0;
