@@ -74,6 +74,11 @@ std::string readable_name(std::string_view symbol, const NameContext& context) {
   return std::string(name);
 }
 
+std::string_view without_symbol_version(std::string_view symbol) {
+  const std::size_t at = symbol.find('@');
+  return at == 0 ? symbol : symbol.substr(0, at);
+}
+
 std::string readable_generated_name(std::string_view symbol, const NameContext& context) {
   const std::size_t dot = symbol.starts_with("_Z") ? std::string_view::npos : symbol.find("._Z");
   const std::size_t prefix = dot == std::string_view::npos ? 0 : dot + 1;

@@ -19,6 +19,9 @@ namespace clusterprof::collector {
 
 [[nodiscard]] std::string readable_name(std::string_view symbol, const NameContext& context = {});
 
+// A name of a symbol table without the version of a shared library: "clock_nanosleep@@GLIBC_2.17".
+[[nodiscard]] std::string_view without_symbol_version(std::string_view symbol);
+
 // Of code that was made at run time: the same without the parts in "[abi:...]" by which numba tells versions
 // of a function from each other, with numbers that differ among processes; and numba's wrappers,
 // cfunc._ZN1m1fEv.

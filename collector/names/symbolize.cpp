@@ -388,7 +388,8 @@ class ObjectFile {
                                    }
                                    return symbol_names_->contains(other);
                                  }};
-    return is_generated() ? readable_generated_name(name, context) : readable_name(name, context);
+    return is_generated() ? readable_generated_name(name, context)
+                          : readable_name(without_symbol_version(name), context);
   }
 
   // Empty if DWARF has nothing about the address.

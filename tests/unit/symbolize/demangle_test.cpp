@@ -31,6 +31,13 @@ TEST(DemangleTest, PlainNamesStay) {
   EXPECT_EQ(readable_name("step._omp_fn.0"), "step._omp_fn.0");
 }
 
+TEST(DemangleTest, VersionsOfSymbolsAreLeftOut) {
+  EXPECT_EQ(without_symbol_version("clock_nanosleep@@GLIBC_2.17"), "clock_nanosleep");
+  EXPECT_EQ(without_symbol_version("memcpy@GLIBC_2.2.5"), "memcpy");
+  EXPECT_EQ(without_symbol_version("main"), "main");
+  EXPECT_EQ(without_symbol_version("@plt"), "@plt");
+}
+
 TEST(DemangleTest, DemanglesFortran) {
   EXPECT_EQ(readable_name("__kernels_MOD_relax"), "kernels::relax");
   EXPECT_EQ(readable_name("__kernels_MOD_relax.constprop.0"), "kernels::relax");
