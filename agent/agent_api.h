@@ -71,7 +71,8 @@ typedef struct clusterprof_agent_api {
 
   /* The merged Python + native call path of the caller, without the leading frames that lie in
    * ranges given to add_wrapper_range. A path that was seen before on this thread is verified by its
-   * return addresses; a new one is unwound and stored. Not from a signal handler. */
+   * return addresses; a new one is unwound and stored. Hash 0 in a handler that has interrupted this
+   * function. */
   clusterprof_call_path (*call_path)(void);
 
   /* Code in [start, end) is part of the measurement: not shown as a caller. At start-up only. */

@@ -116,7 +116,7 @@ Entry* table(wire::SegmentHeader* segment, std::uint64_t offset) noexcept {
 // on a handler's small alternate stack.
 bool may_work(const ThreadContext& context) noexcept {
   const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-  if (context.busy != 0 && !is_left(context, context.busy_frame, frame)) return false;
+  if (context.busy != 0 && !busy_is_left(context, frame)) return false;
   if (frame >= context.stack_low && frame < context.stack_high) return true;
   stack_t stack = {};
   return raw_syscall(SYS_sigaltstack, nullptr, &stack) == 0 && (stack.ss_flags & SS_ONSTACK) == 0;

@@ -104,13 +104,17 @@ void begin_as_child() noexcept {
   reset_end();
   abandon_counters(t_one_thread);
   keep_regions();
+  const bool interrupts = t_context.busy != 0;
   forget_threads();
   reset_file_io_after_fork();
   reset_openmp_after_fork();
   close_inherited_connection();
   begin_as_created_by(*parents);
   if (g_options.no_children || !open_process(parents, t_one_thread)) leave_allocations_alone();
-  unmap_segment(parents);
+  if (interrupts)
+    blank_segment(parents);
+  else
+    unmap_segment(parents);
 }
 
 void after_fork_in_child() noexcept {

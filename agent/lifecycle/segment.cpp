@@ -334,6 +334,11 @@ std::uint64_t run_delay_at_start_ns() noexcept { return g_first_run_delay_ns; }
 
 void unmap_segment(wire::SegmentHeader* segment) noexcept { unmap_memory(segment, segment->segment_bytes); }
 
+void blank_segment(wire::SegmentHeader* segment) noexcept {
+  raw_syscall(SYS_mmap, segment, segment->segment_bytes, PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
 namespace {
 
 // A connection to a collector of our own user; -1: there is none.

@@ -489,6 +489,7 @@ bool ignore_signals_for_exec(std::uintptr_t frame) noexcept {
     if (entry.signal != SIGIO && !is_vfork_child && others_are_sampled()) continue;
     if (!any && is_sampled) {  // no walks, whose faults would kill
       t_context.busy_frame = frame;
+      t_context.busy_return = 0;
       t_context.busy = t_context.busy + 1;
     }
     any = true;

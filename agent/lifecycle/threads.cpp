@@ -54,6 +54,16 @@ struct ThreadMemory {
   std::uint64_t handler_scratch, call_scratch, path_memo, native_cache, regions, openmp, bytes;
 };
 
+// Of code of ours that a handler of the program's has interrupted.
+void keep_what_goes_on(const ThreadContext& from, ThreadContext& to) noexcept {
+  to.transfer = from.transfer;
+  to.busy = from.busy;
+  to.busy_frame = from.busy_frame;
+  to.busy_return = from.busy_return;
+  to.guard.armed = from.guard.armed;
+  for (int i = 0; i < 5; ++i) to.guard.jump[i] = from.guard.jump[i];
+}
+
 ThreadMemory thread_memory(bool of_main_thread) noexcept {
   constexpr auto aligned = [](std::uint64_t bytes) { return (bytes + 63) / 64 * 64; };
   ThreadMemory memory = {};
@@ -68,9 +78,10 @@ ThreadMemory thread_memory(bool of_main_thread) noexcept {
   return memory;
 }
 
-bool make_memory(ThreadRecord& record, ThreadContext& context) noexcept {
+// `tid`: of the thread that it is for, which may be another one than this.
+bool make_memory(ThreadRecord& record, std::int32_t tid, ThreadContext& context) noexcept {
   const bool of_main_thread =
-      record.memory == nullptr ? own_tid() == getpid() : record.memory_bytes == thread_memory(true).bytes;
+      record.memory == nullptr ? tid == getpid() : record.memory_bytes == thread_memory(true).bytes;
   const ThreadMemory layout = thread_memory(of_main_thread);
   if (record.memory == nullptr) {
     void* const memory = map_memory(layout.bytes);
@@ -174,7 +185,8 @@ void register_this_thread(std::uintptr_t start_function, const char* inherited_n
   note_signal_mask(mask);  // it has inherited
   ThreadContext made = {};
   ThreadRecord* const record = claim_record(segment);
-  if (record == nullptr || !make_memory(*record, made)) {
+  const std::int32_t tid = own_tid();
+  if (record == nullptr || !make_memory(*record, tid, made)) {
     if (record != nullptr) record->state.store(as_number(RecordState::kFree), std::memory_order_release);
     count_drop(segment, wire::DropReason::kNoThreadSlot);
     if (start_function != 0 && g_have_end_key && pthread_setspecific(g_end_key, segment) == 0)
@@ -183,13 +195,13 @@ void register_this_thread(std::uintptr_t start_function, const char* inherited_n
     return;
   }
   find_stack(made);
-  const std::int32_t tid = own_tid();
   const bool has_just_begun = start_function != 0 || generation > 1;
   fill_record(*record,
               {tid, number, start_function, has_just_begun ? 0 : run_delay_at_start_ns(), inherited_name});
   made.slot = record->slot;
   made.record = record;
   made.generation = generation;
+  keep_what_goes_on(context, made);
   context = made;
   start_counters(record->counters);
   if (g_have_end_key) pthread_setspecific(g_end_key, record);
@@ -259,7 +271,7 @@ void attach_thread(std::int32_t tid) noexcept {
       static_cast<std::uint32_t>(segment->threads_seen.fetch_add(1, std::memory_order_relaxed));
   ThreadRecord* const record = claim_record(segment);
   ThreadContext made = {};
-  if (record == nullptr || !make_memory(*record, made)) {
+  if (record == nullptr || !make_memory(*record, tid, made)) {
     if (record != nullptr) record->state.store(as_number(RecordState::kFree), std::memory_order_release);
     return count_drop(segment, wire::DropReason::kNoThreadSlot);
   }
@@ -301,9 +313,9 @@ void forget_threads() noexcept {
     record.state.store(as_number(RecordState::kFree), std::memory_order_relaxed);
   }
   g_process.records_used.store(0, std::memory_order_relaxed);
-  const TransferState transfer = t_context.transfer;  // the fork may have been called by a handler
-  t_context = {};
-  t_context.transfer = transfer;
+  ThreadContext forked = {};  // the fork may have been called by a handler
+  keep_what_goes_on(t_context, forked);
+  t_context = forked;
   t_unrecorded_start = 0;
 }
 

@@ -135,6 +135,7 @@ constexpr std::uint32_t kRoot = 0;
 struct PathMemo {
   std::uint32_t epoch, generation;   // of the process when the paths were seen
   volatile std::uint32_t forgotten;  // how often: forget_paths
+  volatile std::uint32_t changing;   // still 1 at the next call: the program has jumped out of a change
   std::uint32_t latest_shift;        // from a hash of 64 bits to a number in the table
   std::uint8_t* arena;
   std::uint64_t* heads;
@@ -567,9 +568,7 @@ bool add_to_tree(const ThreadContext& context, std::uint32_t place, const Regist
       if (!add_edge(memo, edge_key(node, slots[i].value), end.edge->target) ||
           !add_edge(memo, edge_key(node, seen.return_slots()[i].value), place))
         return false;
-      // In this order, a handler of the program that gets in between finds nothing.
       end.edge->slot = slots[i].address;
-      std::atomic_signal_fence(std::memory_order_seq_cst);
       end.edge->target = node;
       return true;
     }
@@ -591,10 +590,20 @@ bool add_to_tree(const ThreadContext& context, std::uint32_t place, const Regist
   guard_leave(context.guard);
 }
 
+void begin_change(PathMemo& memo) noexcept {
+  memo.changing = 1;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+void end_change(PathMemo& memo) noexcept {
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  memo.changing = 0;
+}
+
 // Remembers that the walk in context.call_scratch led to `path`.
 [[gnu::noinline]] void remember(ThreadContext& context, wire::SegmentHeader* segment,
                                 const Registers& registers, const clusterprof_call_path& path) noexcept {
   PathMemo& memo = *context.path_memo;
+  const std::uint32_t forgotten = memo.forgotten;
   const Scratch& scratch = *context.call_scratch;
   const std::uint32_t native = scratch.native.count != 0 ? scratch.native.count - 1 : 0;
   const bool guarded = !is_on_own_stack(context, registers.rsp);
@@ -621,6 +630,7 @@ bool add_to_tree(const ThreadContext& context, std::uint32_t place, const Regist
   const std::uint32_t bytes =
       add_links_guarded(context, segment, seen, memo.edges_begin - memo.used - fixed_bytes);
   if (bytes == 0) return;
+  begin_change(memo);
   memo.used += fixed_bytes + bytes;
   bool fits = true;
   if (guarded || walks_python(segment)) {
@@ -628,8 +638,10 @@ bool add_to_tree(const ThreadContext& context, std::uint32_t place, const Regist
   } else {
     fits = add_to_tree(context, place, registers, false);
   }
-  if (!fits) return forget_paths(&memo);
+  // Or the thread is that of a child which a handler has forked meanwhile.
+  if (!fits || memo.forgotten != forgotten) return forget_paths(&memo);
   latest_at(memo, registers.rip, registers.rsp) = memo.in_table(place);
+  end_change(memo);
 }
 
 [[gnu::noinline]] clusterprof_call_path walk_and_store(ThreadContext& context, wire::SegmentHeader* segment,
@@ -637,6 +649,7 @@ bool add_to_tree(const ThreadContext& context, std::uint32_t place, const Regist
                                                        bool is_new) noexcept {
   Scratch& scratch = *context.call_scratch;
   PathMemo& memo = *context.path_memo;
+  const std::uint32_t forgotten = memo.forgotten;
   const std::uint64_t faults_before =
       segment->drops[static_cast<std::uint32_t>(wire::DropReason::kFaultInWalk)].load(
           std::memory_order_relaxed);
@@ -661,7 +674,8 @@ bool add_to_tree(const ThreadContext& context, std::uint32_t place, const Regist
   const clusterprof_call_path path = store(segment, first, shown, use);
   const bool faulted = segment->drops[static_cast<std::uint32_t>(wire::DropReason::kFaultInWalk)].load(
                            std::memory_order_relaxed) != faults_before;
-  if (is_new && !faulted) remember(context, segment, registers, path);
+  const bool in_same_process = context.path_memo == &memo && memo.forgotten == forgotten;
+  if (is_new && !faulted && in_same_process) remember(context, segment, registers, path);
   return path;
 }
 
@@ -698,9 +712,11 @@ std::uint64_t path_memo_bytes(bool of_main_thread) noexcept {
 }
 
 void forget_paths(PathMemo* memo) noexcept {
+  begin_change(*memo);
   memo->forgotten = memo->forgotten + 1;
   memo->used = memo->nodes = 0;
   memo->edges_begin = memo->arena_bytes;
+  end_change(*memo);
 }
 
 PathMemo* make_path_memo(void* memory, bool of_main_thread) noexcept {
@@ -760,15 +776,23 @@ extern "C" [[gnu::visibility("hidden"), gnu::used]] void clusterprof_call_path_f
     return;
   }
   const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-  if (context.busy != 0 && is_left(context, context.busy_frame, frame + 1)) forget_busy(context);
-  const std::uintptr_t outer_frame = context.busy_frame;
+  if (context.busy != 0) {
+    // In a handler of the program's that has interrupted this very work: all that it uses may be half done.
+    if (!busy_is_left(context, frame + 1)) {
+      *out = {0, 0, 0};
+      return;
+    }
+    forget_busy(context);
+  }
   context.busy_frame = frame;
+  context.busy_return =
+      static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(__builtin_return_address(0)));
   std::atomic_signal_fence(std::memory_order_seq_cst);
   context.busy = context.busy + 1;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   PathMemo& memo = *context.path_memo;
   const std::uint32_t epoch = segment->module_epoch.load(std::memory_order_acquire);
-  if (memo.epoch != epoch || memo.generation != g_process.generation) {
+  if (memo.epoch != epoch || memo.generation != g_process.generation || memo.changing != 0) {
     forget_paths(&memo);
     memo.epoch = epoch;
     memo.generation = g_process.generation;
@@ -803,9 +827,7 @@ extern "C" [[gnu::visibility("hidden"), gnu::used]] void clusterprof_call_path_f
     segment->handler_ns.fetch_add(walk_ns, std::memory_order_relaxed);
   }
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  context.busy = context.busy - 1;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  context.busy_frame = outer_frame;
+  if (context.busy != 0) context.busy = context.busy - 1;
 }
 
 }  // namespace clusterprof::agent

@@ -489,7 +489,7 @@ void leave_time(ThreadRecord& record, bool of_event, const Instant& begin, std::
 
 // Code of ours that was running may be over because the program jumped out of it, from a handler of its own.
 void end_what_was_left(ThreadContext& context, ThreadRecord& record, std::uintptr_t sp) noexcept {
-  if (context.busy != 0 && is_left(context, context.busy_frame, sp)) forget_busy(context);
+  if (context.busy != 0 && busy_is_left(context, sp)) forget_busy(context);
   const std::uintptr_t timed_frame = record.timed.frame.load(std::memory_order_relaxed);
   if (timed_frame != 0 && is_left(context, timed_frame, sp))
     record.timed.frame.store(0, std::memory_order_relaxed);

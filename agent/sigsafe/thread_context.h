@@ -59,6 +59,8 @@ struct ThreadContext {
   TransferState transfer;       // first: signal_return.cpp; outlives what the others are about
   wire::ThreadSlot* slot;       // null: this thread is not recorded
   volatile std::uint32_t busy;  // > 0: agent code runs on this thread outside the handler
+  // The lower half of the return address that was above busy_frame; 0: not known.
+  std::uint32_t busy_return;
   GuardState guard;
   std::uintptr_t stack_low, stack_high;  // of the thread; both 0 when unknown
   NativeCache* native_cache;
@@ -138,6 +140,17 @@ inline void forget_busy(ThreadContext& context) noexcept {
 // False if either address is not on the thread's own stack.
 inline bool is_left(const ThreadContext& context, std::uintptr_t frame, std::uintptr_t now) noexcept {
   return frame >= context.stack_low && now < context.stack_high && now > frame;
+}
+
+// The same for what made the thread busy. A deeper call may be made since: then something else is where the
+// frame was.
+inline bool busy_is_left(const ThreadContext& context, std::uintptr_t now) noexcept {
+  const std::uintptr_t frame = context.busy_frame;
+  if (is_left(context, frame, now)) return true;
+  constexpr std::uintptr_t kWord = sizeof(std::uintptr_t);
+  return context.busy_return != 0 && now >= context.stack_low && now < frame &&
+         frame + 2 * kWord <= context.stack_high &&
+         *reinterpret_cast<const volatile std::uint32_t*>(frame + kWord) != context.busy_return;
 }
 
 extern thread_local constinit ThreadContext t_context __attribute__((tls_model("initial-exec")));

@@ -149,5 +149,20 @@ TEST(AgentCost, MemoryStaysBelowTheFormula) {
   }
 }
 
+// Only a main thread remembers thousands of call paths, whichever thread makes room for it.
+TEST(AgentCost, ThreadsOlderThanTheRecordingGetNoMoreMemoryThanOthers) {
+  constexpr double kThreads = 2, kPerThreadKb = 900;
+  const auto address_space_kb = [](bool recorded, bool early) {
+    std::vector<std::string> command = {kTarget, "early"};
+    if (early) command.insert(command.begin(), "EARLY_THREADS=1");
+    command.insert(command.begin(), {"/usr/bin/env", "MALLOC_ARENA_MAX=1"});
+    const Outcome outcome = recorded ? run(command, {}) : run_bare(command);
+    return outcome.numbers.at("address_space_kb");
+  };
+  const double bare_kb = address_space_kb(false, true) - address_space_kb(false, false);
+  const double recorded_kb = address_space_kb(true, true) - address_space_kb(true, false);
+  EXPECT_LT(recorded_kb - bare_kb, kThreads * kPerThreadKb);
+}
+
 }  // namespace
 }  // namespace clusterprof::agent_test

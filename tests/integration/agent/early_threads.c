@@ -6,7 +6,9 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 static volatile uint64_t early_sink;
@@ -38,6 +40,11 @@ __attribute__((constructor)) static void start(void) {
 
 int wait_for_early_threads(void) {
   main_has_begun = 1;
+  FILE* const status = fopen("/proc/self/status", "r");
+  char line[256];
+  while (status != NULL && fgets(line, sizeof line, status) != NULL)
+    if (strncmp(line, "VmSize:", 7) == 0) printf("address_space_kb %d\n", atoi(line + 7));
+  if (status != NULL) fclose(status);
   for (int i = 0; i < started; ++i) pthread_join(threads[i], NULL);
   return started == 2 ? 0 : 1;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "tests/integration/agent/fake_collector.hpp"
 #include "tests/integration/agent/pythons.hpp"
@@ -64,6 +65,23 @@ TEST(Agent, ThousandsOfPathsToOneCallAreRemembered) {
   EXPECT_GE(static_cast<double>(segment.paths_checked.load()), 0.99 * (kRounds - 1) * paths);
   const Outcome unchecked = run({CLUSTERPROF_TEST_TARGET, "many_paths", "200"}, {});
   std::printf("%.0f ns for a call on one of %.0f paths\n", unchecked.numbers.at("ns_per_call"), paths);
+}
+
+// A handler of the program's may come while a path is searched, walked or remembered. It asks for paths
+// itself, jumps out, or forks, after which both go on.
+TEST(Agent, PathsAreRightAlthoughAHandlerAsksForPathsJumpsOutAndForks) {
+  for (const char* stack : {"", "alternate"}) {
+    SCOPED_TRACE(stack);
+    std::vector<std::string> command = {CLUSTERPROF_TEST_TARGET, "interrupted_paths", "150"};
+    if (*stack != 0) command.emplace_back(stack);
+    const Outcome outcome = run(command, {});
+    ASSERT_TRUE(WIFEXITED(outcome.wait_status) && WEXITSTATUS(outcome.wait_status) == 0) << outcome.output;
+    EXPECT_GT(outcome.numbers.at("handled"), 1000);
+    EXPECT_GT(outcome.numbers.at("children"), 0);
+    EXPECT_EQ(outcome.numbers.at("wrong"), 0);
+    EXPECT_EQ(outcome.numbers.at("failed"), 0);
+    EXPECT_LT(outcome.numbers.at("lost"), outcome.numbers.at("handled") / 20);
+  }
 }
 
 }  // namespace

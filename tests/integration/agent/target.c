@@ -747,14 +747,17 @@ static int do_api(void) {
 enum { kPathLevels = 11, kPaths = 1 << kPathLevels };
 static clusterprof_call_path path_by[kPaths];
 static double time_on_paths_ms;
-static int wrong_paths;
+static int wrong_paths, lost_paths;
 
 __attribute__((noinline)) static void call_at_end(unsigned way) {
   const double start = now_ms(CLOCK_MONOTONIC);
   const clusterprof_call_path path = api->call_path();
   time_on_paths_ms += now_ms(CLOCK_MONOTONIC) - start;
   if (path_by[way].hash == 0) path_by[way] = path;
-  if (!is_same(path, path_by[way])) ++wrong_paths;
+  if (path.hash == 0)
+    ++lost_paths;
+  else if (path.hash != path_by[way].hash)
+    ++wrong_paths;
 }
 static void go_down(unsigned way, unsigned level);
 __attribute__((noinline)) static void go_by_one(unsigned way, unsigned level) {
@@ -790,10 +793,70 @@ static int do_many_paths(int rounds) {
     for (unsigned i = 0; i < kPaths; ++i) go_down(i * 1103 % kPaths, kPathLevels);
   }
   printf("paths %d\nns_per_call %.1f\nwrong %d\n", kPaths, time_on_paths_ms * 1e6 / kPaths / (rounds - 1),
-         wrong_paths);
+         wrong_paths + lost_paths);
   qsort(path_by, kPaths, sizeof *path_by, compare_hashes);
   for (unsigned i = 1; i < kPaths; ++i)
     if (path_by[i].hash == path_by[i - 1].hash) return 3;
+  return 0;
+}
+
+/* The same while a handler of the program's does what it may not do but some do: it calls what asks for a
+   path. It jumps out every 16th time, and forks every 512th: both go on with what was interrupted. */
+static volatile sig_atomic_t handled, may_jump, is_child;
+static sigjmp_buf before_call;
+
+static void ask_in_handler(int signal) {
+  (void)signal;
+  const int times = ++handled;
+  sink += api->call_path().words;
+  if (times % 16 == 0 && may_jump) siglongjmp(before_call, 1);
+  if (times % 512 != 8 || is_child) return;
+  const pid_t child = fork();
+  if (child == 0) is_child = 1, wrong_paths = lost_paths = 0;
+}
+static void* call_on_many_paths(void* rounds) {
+  volatile int round;
+  volatile unsigned i;
+  struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGUSR2};
+  event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
+  timer_t timer;
+  const struct itimerspec period = {{0, 100000}, {0, 100000}};
+  if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0) return (void*)1;
+  for (round = 0; round < *(int*)rounds && !is_child; ++round) {
+    if (round == 1) timer_settime(timer, 0, &period, NULL); /* by now it is known which path is which */
+    for (i = 0; i < kPaths; ++i) {
+      if (sigsetjmp(before_call, 1) == 0) {
+        may_jump = 1;
+        go_down(i * 1103 % kPaths, kPathLevels);
+      }
+      may_jump = 0;
+    }
+  }
+  if (is_child) _exit(wrong_paths != 0);
+  timer_delete(timer);
+  return NULL;
+}
+static int do_interrupted_paths(int rounds, int alternate) {
+  if (clusterprof_agent_v1 == NULL) return 1;
+  api = clusterprof_agent_v1();
+  if (api->segment() == NULL) return 2;
+  struct sigaction action = {.sa_handler = ask_in_handler, .sa_flags = alternate ? SA_ONSTACK : 0};
+  if (sigaction(SIGUSR2, &action, NULL) != 0) return 3;
+  stack_t stack = {.ss_sp = malloc(1 << 18), .ss_size = 1 << 18};
+  if (alternate && sigaltstack(&stack, NULL) != 0) return 4;
+  if (call_on_many_paths(&rounds) != NULL) return 5;
+  if (!alternate) { /* of another thread, which remembers less */
+    pthread_t thread;
+    void* result = NULL;
+    memset(path_by, 0, sizeof path_by);
+    if (pthread_create(&thread, NULL, call_on_many_paths, &rounds) != 0) return 6;
+    pthread_join(thread, &result);
+    if (result != NULL) return 7;
+  }
+  int children = 0, failed = 0;
+  for (int status; wait(&status) > 0; ++children) failed += status != 0;
+  printf("handled %d\nlost %d\nwrong %d\nchildren %d\nfailed %d\n", (int)handled, lost_paths, wrong_paths,
+         children, failed);
   return 0;
 }
 
@@ -951,6 +1014,7 @@ static int dispatch(int argc, char** argv) {
   if (strcmp(what, "sigwait") == 0) return do_sigwait();
   if (strcmp(what, "api") == 0) return do_api();
   if (strcmp(what, "many_paths") == 0) return do_many_paths(number);
+  if (strcmp(what, "interrupted_paths") == 0) return do_interrupted_paths(number, argc > 3);
   if (strcmp(what, "limits") == 0) return do_limits();
   if (strcmp(what, "faults") == 0) return do_faults(number);
   if (strcmp(what, "sleepers") == 0) return do_sleepers(number, 64);
