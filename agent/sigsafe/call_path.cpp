@@ -84,7 +84,7 @@ namespace {
 struct MemoSize {
   std::uint32_t latest_bits, head_bits, arena_bytes;
 };
-constexpr MemoSize kMainThread = {10, 12, 2 << 20}, kOtherThread = {8, 9, 256 << 10};
+constexpr MemoSize kMainThread = {10, 13, 6 << 20}, kOtherThread = {8, 9, 256 << 10};
 constexpr std::uint32_t kWays = 4;
 // What a walk of a new path is taken to cost at most: in a longer one, others had the processor. 2 us are a
 // frame whose call frame information has to be interpreted.

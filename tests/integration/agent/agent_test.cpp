@@ -686,7 +686,7 @@ TEST(Agent, FindsCallPathsOfMpiCalls) {
   std::size_t inside = 0;
   for (const Sample& sample : thread.samples) inside += sample.record.mpi_op == 6 ? 1 : 0;
   EXPECT_GE(inside, 5u) << "of " << thread.samples.size()
-                        << " samples, 20 on an idle machine; dropped as reentrant: "
+                        << " samples, 50 on an idle machine; dropped as reentrant: "
                         << outcome.processes[0].drops(wire::DropReason::kReentrant);
   // The call that the process ended in.
   const auto* slot = reinterpret_cast<const wire::ThreadSlot*>(

@@ -734,7 +734,7 @@ static int do_api(void) {
   if (sigsetjmp(jump, 1) == 0) jump_out_of_mpi();
   const uint64_t outer = enter_mpi(5);
   if (outer == 0 || enter_below() != 0) return 7;
-  spin_cpu_ms(200);
+  spin_cpu_ms(500);
   api->leave_mpi();
   api->mpi_started(3, 8, "  Some\tMPI:  1.0 \nmore");
   api->mpi_ended();
