@@ -94,6 +94,15 @@ bool has_room_for_walks(const ucontext_t& interrupted) noexcept {
   return here - low >= bytes || here - low >= kWalkBytes + frame_bytes;
 }
 
+// Threads that leave all signals to others block these, too, and a fault under a guard would kill them.
+// False: one is pending, which somebody sent and the program does not want now.
+bool unblock_faults() noexcept {
+  std::uint64_t pending = 0;
+  if (raw_syscall(SYS_rt_sigpending, &pending, sizeof pending) != 0 || (pending & kFaultSignals) != 0)
+    return false;
+  return raw_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &kFaultSignals, nullptr, sizeof kFaultSignals) == 0;
+}
+
 enum class Sender { kTimer, kEvent, kWatcher, kLate, kForeign };
 
 // All signals of ours carry the address of their thread's record, or the descriptor of its event.
@@ -607,8 +616,10 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
   }
   end_what_was_left(context, record, static_cast<std::uintptr_t>(interrupted.uc_mcontext.gregs[REG_RSP]));
   const bool agent_active = context.busy != 0 || context.guard.armed != 0;
-  const bool may_guard = !agent_active && (interrupted.uc_sigmask.__val[0] & kFaultSignals) == 0 &&
-                         has_room_for_walks(interrupted);
+  const bool has_room = !agent_active && has_room_for_walks(interrupted);
+  const std::uint64_t blocked_faults = interrupted.uc_sigmask.__val[0] & kFaultSignals;
+  const bool unblocked = has_room && blocked_faults != 0 && unblock_faults();
+  const bool may_guard = has_room && (blocked_faults == 0 || unblocked);
   InterruptedCall call = find_interrupted_call(context, interrupted, may_guard);
   const Choice choice = choose(from, context, record, call, interrupted, now);
 
@@ -642,6 +653,7 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
   } else if (choice.wanted) {
     write_sample(context, segment, interrupted, call, choice.trigger, now, ticks, may_guard);
   }
+  if (unblocked) raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, &blocked_faults, nullptr, sizeof blocked_faults);
   repeat_interrupted_call(call, &record, interrupted);
   note_cut_transfer(context, call, interrupted);
   let_event_go_on(record, from, call, info);
