@@ -128,8 +128,22 @@ class RanksSection : private Section {
     return d;
   }
 
+  // What no rank has makes room for what some have.
+  void leave_out_zeros(std::vector<Quantity>& quantities, const TimeScale& scale) const {
+    std::size_t width = 6;  // of "  rank"
+    for (const Quantity& quantity : quantities)
+      width += 2 + std::max(quantity.name.size(), scale(distribution(quantity).max).size());
+    if (width <= page_.width()) return;
+    std::erase_if(quantities, [&](const Quantity& quantity) {
+      const Distribution d = distribution(quantity);
+      return quantity.name != "elapsed" && quantity.name != "useful" && d.max_rank != nullptr &&
+             scale(d.max) == scale(0);
+    });
+  }
+
   void each_rank() {
-    const auto [quantities, scale] = times();
+    auto [quantities, scale] = times();
+    leave_out_zeros(quantities, scale);
     std::vector<Table::Column> columns{{"rank"}};
     for (const Quantity& quantity : quantities)
       columns.push_back({quantity.name, Align::kRight, quantity.name != "mpi" && quantity.name != "useful"});

@@ -253,6 +253,34 @@ TEST(Text, LongListsOfRanksAreCounted) {
   EXPECT_NE(text.find("python 34 (0, 3, 6, ..)"), std::string::npos) << text;
 }
 
+// A run of more than 100 s is wider than 80 columns.
+TEST(Text, RanksLeaveOutWhatNoneHasBeforeWhatSomeHave) {
+  ProfileBuilder b(2);
+  const auto main = b.path({b.native("main", "/u/a.out", "/u/a.c", 9)});
+  const auto text = [&](std::uint64_t ms) {
+    b.data.values.clear();
+    for (std::uint32_t r = 0; r < 2; ++r) {
+      b.data.ranks[r].main_thread_ns = {};
+      b.data.ranks[r].elapsed_ns = 2 * ms * testing::kMs;
+      b.data.ranks[r].cpu_ns = ms * testing::kMs;
+      b.sampled(r, main, shard::Category::kNative, ms);
+      b.sampled(r, main, shard::Category::kRunnable, ms);
+    }
+    TextOptions options;
+    options.sections = {"ranks"};
+    return render_text(analyse(b.data), options);
+  };
+  EXPECT_NE(text(4000).find("python"), std::string::npos) << text(4000);
+  const std::string longer = text(400'000);
+  const std::size_t head = longer.find("rank  elapsed");
+  ASSERT_NE(head, std::string::npos) << longer;
+  const std::string titles = longer.substr(head, longer.find('\n', head) - head);
+  EXPECT_NE(titles.find("native"), std::string::npos) << longer;
+  EXPECT_NE(titles.find("ready"), std::string::npos) << longer;
+  EXPECT_NE(titles.find("cpu"), std::string::npos) << longer;
+  EXPECT_EQ(titles.find("python"), std::string::npos) << longer;
+}
+
 TEST(Text, UnknownIsADashNotAZero) {
   ProfileBuilder b(1);
   b.data.ranks[0].flags |= shard::kMpiUnwatched;
