@@ -235,7 +235,7 @@ std::vector<Bottleneck> classes_of_run(const Analysis& analysis, Describer& desc
     Bottleneck& communication = classes.emplace_back();
     communication.kind = "communication";
     communication.share =
-        std::max(0.0, 1 - max / elapsed - mpi_io_s / analysis.rank_seconds - lacked_share(analysis));
+        std::max(0.0, 1 - max / elapsed - mpi_io_s / analysis.rank_seconds - lost_to_processors(analysis));
     Evidence& evidence = communication.evidence;
     if (threads) {
       std::uint64_t helpers = 0;

@@ -30,7 +30,9 @@ std::string rank_is_mean(std::int32_t rank) { return "rank " + std::to_string(ra
 const SourceLocation* late_place(const Analysis& analysis, std::int32_t rank) {
   for (const RootCauseRow& cause : analysis.root_functions) {  // largest first
     const SourceLocation& place = analysis.places[cause.place];
-    if (cause.rank == rank && place.op.empty() && !place.function.empty()) return &place;
+    if (cause.rank == rank && place.op.empty() && !place.function.empty() &&
+        place.function != shard::kRunnableName)
+      return &place;
   }
   for (const Finding& finding : analysis.findings)
     if (finding.kind == Kind::kLoadImbalance && finding.rank == rank && finding.place.op.empty() &&

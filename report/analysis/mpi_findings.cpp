@@ -35,7 +35,7 @@ class MpiFindings {
     // Neither waiting for a processor nor files are the network's.
     const double files = builder_.sum_over_ranks(&RankInfo::mpi_io_s) / analysis_.rank_seconds;
     const double transfer =
-        std::max(0.0, (elapsed_s - ideal_s) / elapsed_s - files - lacked_share(analysis_));
+        std::max(0.0, (elapsed_s - ideal_s) / elapsed_s - files - lost_to_processors(analysis_));
     if (std::max(serialization, transfer) < thresholds::kNetwork) return;
     if (serialization >= transfer) {
       Finding& finding = builder_.add_by_share(Kind::kSerialization, serialization);
@@ -49,6 +49,8 @@ class MpiFindings {
     finding.gain_s = transfer * elapsed_s;
     finding.evidence.set(Key::kIdeal, ideal_s);
     finding.evidence.set(Key::kElapsed, elapsed_s);
+    if (const double lost = lost_to_processors(analysis_); lost >= thresholds::kWaitingForProcessor)
+      finding.evidence.set(Key::kRunnable, lost * elapsed_s);
     finding.action = FindingAction::kFewerMessages;
     point_to_most_transfer(finding);
     transfer_named_ = true;

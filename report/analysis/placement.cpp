@@ -370,6 +370,12 @@ double lacked_share(const Analysis& analysis) {
   return analysis.rank_seconds > 0 ? lacked_s / analysis.rank_seconds : 0;
 }
 
+double lost_to_processors(const Analysis& analysis) {
+  double most_s = 0;
+  for (const RankInfo& rank : analysis.ranks) most_s = std::max(most_s, lacked_time(analysis, rank).all_s());
+  return analysis.focus_s > 0 ? std::min(1.0, most_s / analysis.focus_s) : 0;
+}
+
 std::vector<Finding> placement_findings(const Analysis& analysis) { return Placement(analysis).run(); }
 
 }  // namespace clusterprof::report

@@ -20,6 +20,9 @@ struct LackedTime {
 LackedTime lacked_time(const Analysis& analysis, const RankInfo& rank);
 // As a share of all rank time.
 double lacked_share(const Analysis& analysis);
+// As a share of the time of the run outside MPI's start and end: of the rank with most of it, as others may
+// have waited for that one. What is lost to communication is at most what remains.
+double lost_to_processors(const Analysis& analysis);
 
 // Findings on shared and busy processors, on ranks bound across memory nodes, on full memory and on pages
 // that came from disk.

@@ -47,7 +47,9 @@ class MpiSentences : private FindingPhrases {
         return FindingText{
             fmt::format(
                 "Transfer costs {} of the run: on an ideal network it would take {} instead of {}{}{}.",
-                share(), time(Key::kIdeal), time(Key::kElapsed), of_other_reasons(),
+                share(), time(Key::kIdeal), time(Key::kElapsed),
+                e_.has(Key::kRunnable) ? fmt::format(", less {} without a processor", time(Key::kRunnable))
+                                       : "",
                 most_in(" of all ranks without waiting")),
             ""};
       case Kind::kMutualWaiting:
@@ -92,13 +94,6 @@ class MpiSentences : private FindingPhrases {
   }
 
  private:
-  // The replay has a processor for every rank, and files that take no time: that is not the network's.
-  [[nodiscard]] std::string_view of_other_reasons() const {
-    const double elapsed_s = e_.number(Key::kElapsed);
-    const double transfer = (elapsed_s - e_.number(Key::kIdeal)) / elapsed_s;
-    return f_.share && transfer - *f_.share > 0.01 ? " (the rest is waiting for processors or files)" : "";
-  }
-
   [[nodiscard]] std::string who_here() const {
     return fmt::format("{} {}", f_.ranks.size() == 1 ? "rank" : "ranks", format::rank_list(f_.ranks));
   }

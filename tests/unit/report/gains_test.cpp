@@ -150,6 +150,7 @@ TEST(GainCandidates, OfARankSayWhatItIsLateIn) {
   a.root_functions.clear();
   add_cause(2, "", "other", 12);
   add_cause(3, "MPI_Send", "sends", 13);
+  add_cause(3, "", std::string(shard::kRunnableName).c_str(), 0);  // no code of the program
   add_cause(3, "", "clean", 36);
   add_cause(3, "", "less", 37);
   const std::vector<GainCandidate> all = gain_candidates(a, FunctionNames(testing::training_run()));

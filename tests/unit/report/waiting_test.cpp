@@ -17,6 +17,7 @@ namespace {
 using shard::Category;
 using shard::WaitKind;
 using testing::find_finding;
+using testing::find_kind;
 using testing::kMs;
 using testing::ProfileBuilder;
 
@@ -512,6 +513,29 @@ TEST(WaitFindings, DirectCausesOnlyWhereTheyAreNotTheRoot) {
   EXPECT_EQ(find_finding(a, "Delay passed on"), nullptr);
 }
 
+// What one rank loses for lack of a processor delays the others, and is not the network's.
+TEST(WaitFindings, TransferLeavesOutWhatTheRankWithMostOfItLackedProcessors) {
+  const auto lacked_by = [&](std::uint32_t rank, std::uint64_t ms) {
+    Receiver one(8000);
+    one.b.called(1, one.send, 10, 8500);
+    one.b.data.wait_analysis.ideal_ns = 3000 * kMs;
+    shard::Rank& of = one.b.data.ranks[rank];
+    of.mpi_runnable_ns = ms * kMs;
+    of.flags |= shard::kRunDelayKnown;
+    const Analysis a = analyse(one.b.data);
+    const Finding* const transfer = find_kind(a, FindingKind::kTransfer);
+    if (transfer == nullptr) return std::pair(0.0, std::string());
+    return std::pair(transfer->share.value_or(0), text_of(a, *transfer));
+  };
+  EXPECT_NEAR(lacked_by(1, 0).first, 0.7, 1e-9);
+  EXPECT_NEAR(lacked_by(1, 4000).first, 0.3, 1e-9) << "and not the half of it, the mean of two ranks";
+  EXPECT_NE(lacked_by(1, 4000).second.find(
+                "it would take 3.00 s instead of 10.0 s, less 4.00 s without a processor"),
+            std::string::npos)
+      << lacked_by(1, 4000).second;
+  EXPECT_EQ(lacked_by(1, 6500).first, 0) << "less than a tenth remains";
+}
+
 TEST(WaitFindings, SerializationOrTransferWhicheverDominates) {
   Receiver run(8000);
   run.b.called(1, run.send, 10, 8500);
@@ -526,13 +550,13 @@ TEST(WaitFindings, SerializationOrTransferWhicheverDominates) {
   EXPECT_EQ(find_finding(a, "Serialization"), nullptr);
   EXPECT_EQ(find_finding(a, "Besides waiting"), nullptr) << "it is what transfer is about";
 
-  // What transfer costs and what the replay says agree: of the difference, 10 % is no transfer.
+  // What transfer costs and what the replay says agree: of the difference, 20 % is no transfer.
   run.b.data.ranks[1].flags |= shard::kRunDelayKnown;
   run.b.data.ranks[1].mpi_runnable_ns = 2000 * kMs;
   a = analyse(run.b.data);
   EXPECT_NE(find_finding(a,
-                         "Transfer costs 40.0 % of the run: on an ideal network it would take 5.00 s "
-                         "instead of 10.0 s (the rest is waiting for processors or files); most in"),
+                         "Transfer costs 30.0 % of the run: on an ideal network it would take 5.00 s "
+                         "instead of 10.0 s, less 2.00 s without a processor; most in"),
             nullptr);
   run.b.data.ranks[1].mpi_runnable_ns = 0;
 
