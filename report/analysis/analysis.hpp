@@ -58,10 +58,12 @@ inline constexpr double kHigh = 0.25;          // severity "high" from here
 inline constexpr double kMedium = 0.10;        // "medium" from here, "low" below
 inline constexpr double kBottleneck = 0.05;    // smallest share listed for the run
 inline constexpr double kDropped = 0.01;       // of the samples
-inline constexpr double kMinLost = 10;         // fewer are chance, whatever their share
-inline constexpr double kTruncated = 0.10;     // of the samples
-inline constexpr double kMergeFailed = 0.01;   // of the merges tried
-inline constexpr double kDelay = 0.02;         // waiting that goes back to one rank in one function
+inline constexpr double kRecordingCost = 0.10;  // of the ranks' CPU time
+inline constexpr double kRecordingCost_s = 0.1;
+inline constexpr double kMinLost = 10;        // fewer are chance, whatever their share
+inline constexpr double kTruncated = 0.10;    // of the samples
+inline constexpr double kMergeFailed = 0.01;  // of the merges tried
+inline constexpr double kDelay = 0.02;        // waiting that goes back to one rank in one function
 // How much less time than the others a rank has in a collective operation that is only sampled before it is
 // said to be late; in standard deviations of the sampling error. By chance alone, the least of a million
 // equal ranks lies 5 below the mean.

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Findings on threads that are blocked outside MPI: for the GIL, and for anything else.
 #include <algorithm>
+#include <cstdint>
 #include <map>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <vector>
 
+#include "base/number_list.hpp"
 #include "report/analysis/event_loops.hpp"
 #include "report/analysis/evidence.hpp"
 #include "report/analysis/finding_groups.hpp"
@@ -93,6 +96,62 @@ void name_holder(const Analysis& analysis, Finding& finding) {
   if (holder.wait_s < thresholds::kBlame * most->wait_s || holder.place.function.empty()) return;
   finding.site = holder.place;
   finding.evidence.set(Key::kSiteWait, holder.wait_s);
+}
+
+// Waits that another thread or process of the rank may end.
+bool may_be_for_own_threads(OffCpu kind) {
+  return kind != OffCpu::kSleep && kind != OffCpu::kFile && kind != OffCpu::kNetwork;
+}
+
+// The processors of all ranks together.
+double processors_of(const Analysis& analysis) {
+  std::map<std::uint32_t, std::set<std::uint32_t>> of_node;
+  double processors = 0;
+  for (const RankInfo& rank : analysis.ranks) {
+    if (rank.node >= analysis.nodes.size()) continue;
+    std::set<std::uint32_t>& known = of_node[rank.node];
+    if (const auto list = parse_number_list(rank.affinity); list && !list->empty())
+      known.insert(list->begin(), list->end());
+    else
+      for (std::uint32_t i = 0; i < std::min(analysis.nodes[rank.node].cpus, kMaxProcessors); ++i)
+        known.insert(i);
+  }
+  for (const auto& [node, known] : of_node) processors += static_cast<double>(known.size());
+  return processors;
+}
+
+// A main thread that is blocked while the rank's other threads use all its processors, or wait for one, would
+// not end sooner by working, too, nor by other data: processors are what lacks.
+void name_busy_threads(const FindingBuilder& builder, Finding& finding) {
+  const Analysis& analysis = builder.analysis();
+  double ran_s = 0, ready_s = 0;
+  for (std::uint32_t path = 0; path < builder.paths().size(); ++path) {
+    const auto helpers_s = [&](Category category) {
+      return static_cast<double>(builder.time().helper_ns(builder.time().cell(path, category))) / 1e9;
+    };
+    ran_s += helpers_s(Category::kPython) + helpers_s(Category::kNative) + helpers_s(Category::kSystem);
+    ready_s += helpers_s(Category::kRunnable);
+  }
+  const double processors = processors_of(analysis);
+  if (processors == 0 || analysis.rank_seconds <= 0) return;
+  // What they do while the main threads are blocked is taken to be what they do on the mean.
+  const double rank_s = analysis.rank_seconds, ranks = static_cast<double>(analysis.ranks.size());
+  const bool lacking = ready_s >= thresholds::kExplained * rank_s;
+  const bool full = ran_s / rank_s * ranks >= thresholds::kBusy * processors;
+  if (!lacking && !full) return;
+  finding.evidence.set(Key::kThreadsRan, ran_s);
+  finding.evidence.set(Key::kThreadsReady, ready_s);
+  finding.gain_s.reset();
+  if (!lacking) {
+    finding.action = FindingAction::kNone;
+    finding.severity = Severity::kInfo;
+  } else {
+    // They have at least half of the processors' time, else others have it.
+    // Where they have less than half of the processors' time, others have it.
+    const bool alone_too_many =
+        (ran_s + ready_s) / rank_s * ranks > processors && ran_s / rank_s * ranks >= processors / 2;
+    finding.action = alone_too_many ? FindingAction::kFewerThreads : FindingAction::kFreeNode;
+  }
 }
 
 }  // namespace
@@ -186,11 +245,11 @@ void find_blocked_time(FindingBuilder& builder) {
   const auto most = std::max_element(others.idle_s.begin(), others.idle_s.end()) - others.idle_s.begin();
   finding->action = action_for_wait(static_cast<OffCpu>(most));
   if (static_cast<OffCpu>(most) == OffCpu::kChild) name_awaited_children(builder, Category::kIdle, *finding);
-  if (finding->action != FindingAction::kHoldLockLess) return;
-  if (is_for_held_locks(builder))
-    name_holder(analysis, *finding);
-  else
+  if (finding->action == FindingAction::kHoldLockLess) {
+    if (is_for_held_locks(builder)) return name_holder(analysis, *finding);
     finding->action = FindingAction::kFindWhatIsAwaited;
+  }
+  if (may_be_for_own_threads(static_cast<OffCpu>(most))) name_busy_threads(builder, *finding);
 }
 
 void find_blocked_loops(FindingBuilder& builder) {

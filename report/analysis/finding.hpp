@@ -90,9 +90,10 @@ enum class FindingKind : std::uint8_t {
   kMemoryGrowth,
   kMemoryRequested,
   kMemoryOfAllocator,
-  kPythonNumbers
+  kPythonNumbers,
+  kRecordingCost
 };
-inline constexpr std::size_t kFindingKinds = 70;
+inline constexpr std::size_t kFindingKinds = 71;
 
 // Whether a run can have several findings of the kind, each of a place. Of the other kinds it has one at
 // most, whatever that points to.
@@ -171,7 +172,8 @@ inline constexpr std::array<const char*, kFindingKinds> kFindingKindNames = {"de
                                                                              "memory_growth",
                                                                              "memory_requested",
                                                                              "memory_of_allocator",
-                                                                             "python_numbers"};
+                                                                             "python_numbers",
+                                                                             "recording_cost"};
 constexpr const char* name_of(FindingKind kind) { return kFindingKindNames[static_cast<std::size_t>(kind)]; }
 
 // kInfo: about the measurement itself, or what may be as the program means it.
@@ -434,9 +436,11 @@ enum class EvidenceKey : std::uint8_t {
   kPoolRanks,
   kPoolProcesses,
   kPoolOfProcess,
-  kAdvisedSize
+  kAdvisedSize,
+  kThreadsRan,
+  kThreadsReady
 };
-inline constexpr std::size_t kEvidenceKeys = 144;
+inline constexpr std::size_t kEvidenceKeys = 146;
 inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"time_s",
                                                                              "whole_s",
                                                                              "place_s",
@@ -580,7 +584,9 @@ inline constexpr std::array<const char*, kEvidenceKeys> kEvidenceKeyNames = {"ti
                                                                              "pool_ranks",
                                                                              "pool_processes",
                                                                              "pool_threads_of_process",
-                                                                             "pool_size"};
+                                                                             "pool_size",
+                                                                             "threads_ran_s",
+                                                                             "threads_ready_s"};
 constexpr const char* name_of(EvidenceKey key) { return kEvidenceKeyNames[static_cast<std::size_t>(key)]; }
 
 // Numbers, names, and lists of numbers, in the order in which they were added.
@@ -658,9 +664,9 @@ struct Finding {
   FindingAction action = FindingAction::kNone;
   bool is_estimate = false;  // then never high
   std::vector<JoinedFinding> joined;
-  std::optional<Hang> hang{};     // of kDeadlock
+  std::optional<Hang> hang{};               // of kDeadlock
   std::vector<MismatchedRanks> mismatch{};  // of kRankFailed: Failure::mismatch
-  std::vector<HeldShare> held{};  // of kOutOfMemory: the largest first
+  std::vector<HeldShare> held{};            // of kOutOfMemory: the largest first
   // The change of the program that was replayed for gain_s (docs/whatif.md), and half the width of gain_s'
   // 95 % interval; empty: none was.
   std::string change{};

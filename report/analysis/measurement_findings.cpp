@@ -41,6 +41,9 @@ class MeasurementFindings {
     // Throttled threads have fewer samples, each of which stands for more time.
     lost(Kind::kThrottled, {kThrottled}, samples);
     const Quality& quality = analysis_.quality;
+    if (quality.recording_share.value_or(0) >= thresholds::kRecordingCost &&
+        quality.recording_s >= thresholds::kRecordingCost_s)
+      recording_cost(quality, mpi_calls);
     if (const double s = share_of(static_cast<double>(quality.truncated), samples);
         s >= thresholds::kTruncated)
       builder_.add(Kind::kCallPathsCut, Severity::kInfo, s);
@@ -74,6 +77,22 @@ class MeasurementFindings {
     finding.evidence.set(Key::kLost, lost);
     finding.evidence.set(Key::kOf, kept + lost);
     if (kind == Kind::kThrottled) finding.action = FindingAction::kLowerRate;
+  }
+
+  // Programs that ask MPI millions of times whether something is there run longer for being recorded. Whoever
+  // reads the times of these calls must know.
+  void recording_cost(const Quality& quality, double mpi_calls) {
+    Finding& finding = builder_.add(Kind::kRecordingCost, Severity::kInfo, quality.recording_share);
+    finding.evidence.set(Key::kTime, quality.recording_s);
+    finding.evidence.set(Key::kCalls, mpi_calls);
+    const auto most =
+        std::max_element(analysis_.mpi_calls.begin(), analysis_.mpi_calls.end(),
+                         [](const MpiCallRow& a, const MpiCallRow& b) { return a.count < b.count; });
+    if (most == analysis_.mpi_calls.end()) return;
+    finding.place.op = most->op;
+    finding.place.function = most->function;
+    finding.place.file = most->file;
+    finding.place.line = most->line;
   }
 
   void waiting_quality(const WaitQuality& quality) {

@@ -145,10 +145,15 @@ class ComputingSentences : private FindingPhrases {
 
   [[nodiscard]] FindingText blocked() const {
     const std::string kinds = idle_kinds(e_, false);
-    return with_children(of_rank_time(e_.has(Key::kGil)
-                                          ? "Apart from MPI, I/O and the GIL, ranks are blocked for"
-                                          : "Ranks are blocked outside MPI and I/O for",
-                                      kinds.empty() ? "" : fmt::format(" ({})", kinds)));
+    FindingText text = with_children(
+        of_rank_time(e_.has(Key::kGil) ? "Apart from MPI, I/O and the GIL, ranks are blocked for"
+                                       : "Ranks are blocked outside MPI and I/O for",
+                     kinds.empty() ? "" : fmt::format(" ({})", kinds)));
+    if (e_.has(Key::kThreadsRan))
+      text.more += fmt::format(
+          "{}Their other threads and processes ran for {}, and were ready without a processor for {}.",
+          text.more.empty() ? "" : " ", time(Key::kThreadsRan), time(Key::kThreadsReady));
+    return text;
   }
 
   // "Input-bound: rank 0 waits 45 % of its time at train() train.py:31 for 4 worker processes, which are

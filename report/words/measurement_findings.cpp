@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "report/format/names.hpp"
 #include "report/format/numbers.hpp"
 #include "report/words/finding_phrases.hpp"
 
@@ -48,6 +49,15 @@ class MeasurementSentences : private FindingPhrases {
                         "lower rate shows as much.",
                         share()),
             ""};
+      case Kind::kRecordingCost: {
+        const std::string place = f_.place.op.empty() ? "" : format::describe(f_.place, names_);
+        return FindingText{fmt::format("Recording took {} of the ranks' CPU time, with {} MPI calls{}. These "
+                                       "calls and what makes them "
+                                       "take less time without it.",
+                                       share(), count(Key::kCalls),
+                                       place.empty() ? "" : fmt::format(", most of them {}", place)),
+                           ""};
+      }
       case Kind::kCallPathsCut:
         return FindingText{fmt::format("The call path of {} of the samples is cut short.", share()), ""};
       case Kind::kFramesNotJoined:

@@ -308,6 +308,29 @@ TEST(Quality, RecordingCostIsThatOfAllRanks) {
             std::string::npos);
 }
 
+// A program that asks MPI all the time whether a message is there.
+TEST(Quality, ARecordingThatCostsMuchIsAFinding) {
+  ProfileBuilder b(1);
+  const auto main = b.native("main", "/u/a.out", "/u/a.c", 9);
+  b.sampled(0, b.path({main}), shard::Category::kNative, 1000);
+  b.called(0, b.path({main, b.mpi("MPI_Recv")}), 10, 500);
+  b.called(0, b.path({main, b.mpi("MPI_Test")}), 4'000'000, 1500);
+  b.data.ranks[0].cpu_ns = 3000 * testing::kMs;
+  b.data.ranks[0].handler_ns = 299 * testing::kMs;
+  EXPECT_EQ(testing::find_kind(analyse(b.data), FindingKind::kRecordingCost), nullptr);
+  b.data.ranks[0].handler_ns = 600 * testing::kMs;
+  Analysis a = analyse(b.data);
+  const Finding* const finding = testing::find_kind(a, FindingKind::kRecordingCost);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_EQ(finding->severity, Severity::kInfo);
+  EXPECT_NEAR(*finding->share, 0.2, 1e-9);
+  EXPECT_EQ(text_of(a, *finding),
+            "Recording took 20.0 % of the ranks' CPU time, with 4.00 M MPI calls, most of them MPI_Test <- "
+            "main() a.c:9. These calls and what makes them take less time without it.");
+  b.data.ranks[0].cpu_ns = 300 * testing::kMs, b.data.ranks[0].handler_ns = 60 * testing::kMs;
+  EXPECT_EQ(testing::find_kind(analyse(b.data), FindingKind::kRecordingCost), nullptr) << "less than 0.1 s";
+}
+
 TEST(Quality, IsUnknownWhereNothingWasMeasured) {
   ProfileBuilder b(1);
   const Analysis a = analyse(b.data);

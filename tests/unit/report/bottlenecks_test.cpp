@@ -17,6 +17,7 @@ namespace {
 using shard::Category;
 using shard::IoOperation;
 using testing::find_finding;
+using testing::find_kind;
 using testing::kMs;
 using testing::ProfileBuilder;
 
@@ -438,6 +439,58 @@ TEST(Bottleneck, OnlyHeldLocksAreAdvisedToBeHeldForLess) {
   EXPECT_EQ(advice("__lll_lock_wait"), FindingAction::kHoldLockLess);
   EXPECT_EQ(advice("pthread_cond_wait"), FindingAction::kFindWhatIsAwaited);
   EXPECT_EQ(advice("pthread_join"), FindingAction::kWorkWhileThreadsDo);
+}
+
+// The main thread joins or polls while the other threads have, or lack, the processors.
+class BlockedForBusyThreads : public ::testing::Test {
+ protected:
+  Finding with(std::uint64_t ran_ms, std::uint64_t ready_ms, std::string_view waits_in = "pthread_join",
+               std::string_view system_call = "futex") {
+    ProfileBuilder b(1);
+    b.data.nodes[0].cpus = 2;
+    b.sampled(0,
+              b.child(b.child(native(b, "rest", 20), b.native(waits_in, "/lib/libc.so.6")),
+                      b.kernel(std::string(system_call))),
+              Category::kIdle, 9000);
+    b.sampled(0, native(b, "compute", 10), Category::kNative, 1000);
+    if (ran_ms != 0) b.sampled(0, native(b, "work", 30), Category::kNative, ran_ms, false);
+    if (ready_ms != 0) b.sampled(0, native(b, "work", 30), Category::kRunnable, ready_ms, false);
+    analysis_ = analyse(b.data);
+    const Finding* const finding = find_kind(analysis_, FindingKind::kBlocked);
+    return finding != nullptr ? *finding : Finding();
+  }
+  Analysis analysis_;
+};
+
+TEST_F(BlockedForBusyThreads, LackProcessorsAndNotWorkOfItsOwn) {
+  Finding finding = with(1000, 14'000);  // others have the processors
+  EXPECT_EQ(finding.action, FindingAction::kFreeNode);
+  EXPECT_FALSE(finding.gain_s) << "it is the processors' and not the main thread's";
+  EXPECT_EQ(
+      text_of(analysis_, finding),
+      "Ranks are blocked outside MPI and I/O for 90.0 % of all rank time (threads of its own 9.00 s); "
+      "100.0 % of it in rest() a.c:20. Their other threads and processes ran for 1.00 s, and were ready "
+      "without a processor for 14.0 s. Leave the node to one job, or processors to its other work.");
+  finding = with(19'000, 60'000, "poll", "poll");  // eight threads on two processors
+  EXPECT_EQ(finding.action, FindingAction::kFewerThreads);
+  EXPECT_FALSE(finding.gain_s);
+}
+
+TEST_F(BlockedForBusyThreads, IsNoLossWhereTheyUseAllProcessors) {
+  const Finding finding = with(19'000, 0);
+  EXPECT_EQ(finding.action, FindingAction::kNone);
+  EXPECT_EQ(finding.severity, Severity::kInfo);
+  EXPECT_FALSE(finding.gain_s);
+}
+
+TEST_F(BlockedForBusyThreads, IsALossWhereProcessorsAreFree) {
+  for (const std::uint64_t ran_ms : {0, 9000, 17'000}) {
+    const Finding finding = with(ran_ms, ran_ms / 5);
+    EXPECT_EQ(finding.action, FindingAction::kWorkWhileThreadsDo) << ran_ms;
+    EXPECT_NEAR(finding.gain_s.value_or(0), 9, 1e-9) << ran_ms;
+  }
+  EXPECT_EQ(with(1000, 14'000, "nanosleep", "clock_nanosleep").action, FindingAction::kReplaceSleep)
+      << "no thread ends a sleep";
 }
 
 TEST(Bottleneck, GilContentionIsAFinding) {
