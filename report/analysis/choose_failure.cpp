@@ -131,6 +131,17 @@ class FailureChoice {
     return row != nullptr && (row->flags & shard::Failure::kCalledAbort) != 0;
   }
 
+  // Of two ranks that were killed at once. Where one grew too fast for the last look at it, it is the one
+  // that did not wait in MPI.
+  bool held_more(const RankInfo& rank, const RankInfo& other) const {
+    constexpr double kClearly = 1.1;
+    const auto held = static_cast<double>(rank.max_rss_bytes.value_or(0));
+    const auto other_held = static_cast<double>(other.max_rss_bytes.value_or(0));
+    if (held > kClearly * other_held || other_held > kClearly * held) return held > other_held;
+    const bool waited = call_of(rank) != nullptr, other_waited = call_of(other) != nullptr;
+    return waited == other_waited ? held > other_held : other_waited;
+  }
+
   // What came first of MPI_Abort, an end that a rank came to by itself, and a kill for lack of memory: the
   // others fail, or abort, when they notice that a rank is gone.
   std::optional<std::pair<const RankInfo*, FailureKind>> first_of_all() const {
@@ -154,12 +165,11 @@ class FailureChoice {
         // The kernel takes the process that holds most, and a launcher then ends the others in the same way,
         // at once.
         constexpr double kAtOnceS = 1;
-        const bool at_once = first && first->second == FailureKind::kOutOfMemory &&
-                             std::abs(first_s - rank.end_s) < kAtOnceS && rank.max_rss_bytes &&
-                             first->first->max_rss_bytes;
+        const bool at_once =
+            first && first->second == FailureKind::kOutOfMemory && std::abs(first_s - rank.end_s) < kAtOnceS;
         if (!at_once)
           offer(rank, FailureKind::kOutOfMemory, rank.end_s);
-        else if (*rank.max_rss_bytes > *first->first->max_rss_bytes)
+        else if (held_more(rank, *first->first))
           first->first = &rank;
       }
     }

@@ -27,6 +27,8 @@ static volatile int zero;
 static volatile int *volatile nowhere = (volatile int *)0x10;
 static int fall(volatile int depth) {
   volatile char room[4096];
+  for (volatile int i = 0; i < 30000; ++i) { /* so that samples find it falling */
+  }
   room[0] = (char)depth;
   return depth < 0 ? 0 : fall(depth + 1) + room[0];
 }
@@ -191,6 +193,8 @@ static void work(double seconds) {
 }
 static int fall(volatile int depth) {
   volatile char room[4096];
+  for (volatile int i = 0; i < 30000; ++i) { /* so that samples find it falling */
+  }
   room[0] = (char)depth;
   return depth < 0 ? 0 : fall(depth + 1) + room[0];
 }

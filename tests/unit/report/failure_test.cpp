@@ -371,6 +371,25 @@ TEST(Failure, OutOfMemoryIsWhatTheKernelHasCounted) {
   EXPECT_EQ(analyse(data).failure->kind, FailureKind::kAbort);
 }
 
+// One that grows fast is killed before anybody has seen how much it held.
+TEST(Failure, OfRanksKilledAtOnceOneThatDidNotWaitHadNoMemory) {
+  ProfileBuilder b(3);
+  b.data = ended({{9000, kKill, 0}, {9000, kKill, 0}, {9000, kKill, 0}});
+  b.data.run.notes = {note_of_node(shard::NoteCode::kMemoryKills, b.data.nodes[0].name, 1)};
+  const auto barrier = b.path({b.native("main", "/u/a.out", "/u/solver.c", 77), b.mpi("MPI_Barrier")});
+  for (const std::uint32_t waits : {0u, 2u})
+    b.data.calls_under_way.push_back(
+        {waits, 50, true, barrier, shard::kNone, shard::kNone, -1, shard::CallUnderWay::kNoTag, -1, 0, kMs});
+  for (shard::Rank& rank : b.data.ranks) {
+    rank.flags |= shard::kUsageKnown;
+    rank.max_rss_bytes = 100 << 20;
+  }
+  b.data.ranks[0].max_rss_bytes = 105 << 20;
+  EXPECT_EQ(analyse(b.data).failure->rank, 1);
+  b.data.ranks[2].max_rss_bytes = 150 << 20;
+  EXPECT_EQ(analyse(b.data).failure->rank, 2) << "what is seen clearly counts";
+}
+
 TEST(Failure, OfARankThatWasKilledWhileOthersWentOn) {
   // A launcher that has ended a job has ended rank 0 as well.
   const Analysis a = analyse(ended({{9000, 0, 0}, {8000, kKill, 0}, {7000, 0, 0}}));
