@@ -34,9 +34,11 @@ class Shares(truth.TruthTest):
         # A record holds what changed of a call path, so that those 900 deep do not fill the ring.
         counted = self.quality()
         with self.subTest(python=version, what="dropped"):
-            # Samples that came while the agent itself looked at the call path of a file operation.
-            reentrant = counted["dropped"].pop("reentrant", 0)
-            self.measured_below(reentrant, 0.01 * report["run"]["samples"], "reentrant")
+            # Samples that came while the agent itself looked at the call path of a file operation; and those left out after
+            # one that took long, as where another machine has the processor for a moment.
+            for reason in ("reentrant", "throttled"):
+                lost = counted["dropped"].pop(reason, 0)
+                self.measured_below(lost, 0.01 * report["run"]["samples"], reason)
             self.assertEqual(counted["dropped"], {})
         for scenario, parts in PARTS.items():
             if parts[0] not in own:
