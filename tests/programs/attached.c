@@ -12,6 +12,7 @@
 // priority with what they were at the beginning, and looks for calls that lead to clusterprof.
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <link.h>
 #include <poll.h>
@@ -221,8 +222,11 @@ static void make_child(void) {
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == kNoTurns)
     mistake("a child does not take turns");
-  else if (status != 0)
-    mistake("a child");
+  else if (status != 0) {
+    char what[64];
+    snprintf(what, sizeof what, "a child: %s %d", child < 0 ? "fork, errno" : "status", child < 0 ? errno : status);
+    mistake(what);
+  }
 }
 
 // What bench/attach.py reads and writes: a row for each thread, with the longest time between two looks at the clock since
