@@ -134,7 +134,7 @@ class FailureChoice {
   // Of two ranks that were killed at once. Where one grew too fast for the last look at it, it is the one
   // that did not wait in MPI.
   bool held_more(const RankInfo& rank, const RankInfo& other) const {
-    constexpr double kClearly = 1.1;
+    constexpr double kClearly = 2;
     const auto held = static_cast<double>(rank.max_rss_bytes.value_or(0));
     const auto other_held = static_cast<double>(other.max_rss_bytes.value_or(0));
     if (held > kClearly * other_held || other_held > kClearly * held) return held > other_held;

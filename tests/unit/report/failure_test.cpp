@@ -384,9 +384,9 @@ TEST(Failure, OfRanksKilledAtOnceOneThatDidNotWaitHadNoMemory) {
     rank.flags |= shard::kUsageKnown;
     rank.max_rss_bytes = 100 << 20;
   }
-  b.data.ranks[0].max_rss_bytes = 105 << 20;
+  b.data.ranks[0].max_rss_bytes = 180 << 20;
   EXPECT_EQ(analyse(b.data).failure->rank, 1);
-  b.data.ranks[2].max_rss_bytes = 150 << 20;
+  b.data.ranks[2].max_rss_bytes = 400 << 20;
   EXPECT_EQ(analyse(b.data).failure->rank, 2) << "what is seen clearly counts";
 }
 
