@@ -180,11 +180,23 @@ class FailureFindings {
   }
 
   // MPICH's launcher ends the others by SIGKILL, too. So where all were killed and nothing tells why, the
-  // first one is the one to look at; of other ends, the first in the list.
-  static const RankInfo* first_killed(const std::vector<const RankInfo*>& ranks) {
+  // first one is the one to look at; of other ends, the first in the list. Ends that follow at once may be
+  // seen in another order: then it is one that did not wait in MPI, as the others did.
+  const RankInfo* first_killed(const std::vector<const RankInfo*>& ranks) const {
+    constexpr double kAtOnceS = 0.05;
     const bool all_killed =
         std::ranges::all_of(ranks, [](const RankInfo* rank) { return rank->exit_signal == SIGKILL; });
-    return all_killed ? *std::ranges::min_element(ranks, {}, &RankInfo::end_s) : ranks.front();
+    if (!all_killed) return ranks.front();
+    const RankInfo* const first = *std::ranges::min_element(ranks, {}, &RankInfo::end_s);
+    const auto waited = [&](const RankInfo& rank) {
+      return std::ranges::any_of(analysis_.calls_under_way, [&](const CallUnderWayRow& call) {
+        return call.rank == rank.rank && call.main_thread && call.ended && call.place.op.starts_with("MPI_");
+      });
+    };
+    if (!waited(*first)) return first;
+    const auto other = std::ranges::find_if(
+        ranks, [&](const RankInfo* rank) { return rank->end_s - first->end_s < kAtOnceS && !waited(*rank); });
+    return other == ranks.end() ? first : *other;
   }
 
   // Adds a finding if the launcher ended before the ranks that failed: it is the reason then, unless MPI had

@@ -205,6 +205,19 @@ TEST(Failures, WhereAllWereKilledTheFirstIsNamed) {
       "Ranks 0-2 were ended by SIGKILL; rank 1, the first of them, was last seen in solve() solver.c:42.");
 }
 
+// Their ends may be seen in another order.
+TEST(Failures, OfRanksKilledAtOnceOneThatDidNotWaitIsTheFirst) {
+  ProfileBuilder b(3);
+  b.data = ranks_that_ended({{8000, 9, 0}, {8010, 9, 0}, {8001, 9, 0}});
+  const auto barrier = b.path({b.native("main", "/u/a.out", "/u/solver.c", 77), b.mpi("MPI_Barrier")});
+  for (const std::uint32_t waits : {0u, 2u})
+    b.data.calls_under_way.push_back(
+        {waits, 50, true, barrier, shard::kNone, shard::kNone, -1, shard::CallUnderWay::kNoTag, -1, 0, kMs});
+  EXPECT_EQ(analyse(b.data).findings[0].rank, 1);
+  b.data.ranks[1].elapsed_ns = 8100 * kMs;
+  EXPECT_EQ(analyse(b.data).findings[0].rank, 0) << "not at once";
+}
+
 // Open MPI's ranks exit with status 195 when their daemon is gone, MPICH's are killed: neither is the reason.
 TEST(Failures, LauncherThatEndedFirstIsTheCause) {
   shard::ShardData data = ranks_that_ended({{4010, 0, 195}, {4000, 0, 195}, {4020, 9, 0}});
