@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <utility>
 
-#include "cli/elf_needed.hpp"
 #include "formats/wire/preload_entry.h"
 
 namespace clusterprof::cli {
@@ -41,19 +41,19 @@ std::string with_library_token(const std::string& object) {
   return object.substr(0, name) + wire::kLibraryToken + object.substr(name);
 }
 
-std::string program_behind(const std::string& path) {
+std::optional<ExecutedProgram> program_behind(const std::string& path) {
   constexpr int kScripts = 5;  // of scripts, as in Linux
   std::string program = path;
   for (int i = 0; i < kScripts && !program.empty(); ++i) {
-    if (read_elf_dependencies(program)) return program;
+    if (auto object = read_elf_dependencies(program)) return ExecutedProgram{program, std::move(*object)};
     program = program_of_script(program);
   }
-  return {};
+  return std::nullopt;
 }
 
 std::string loader_of_program(const std::string& path) {
-  const auto object = read_elf_dependencies(program_behind(path));
-  return object ? object->interpreter : "";
+  const auto program = program_behind(path);
+  return program ? program->object.interpreter : "";
 }
 
 bool finds_by_library_token(const std::string& loader, const std::vector<std::string>& objects) {

@@ -48,14 +48,12 @@ bool gets_privileges(const char* path) {
   return (sets_user || sets_group || has_capabilities) && ::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1;
 }
 
-wire::UnrecordedReason ignores_preloads(const std::string& path) {
-  const std::string program = program_behind(path);
-  const auto object = read_elf_dependencies(program);
+wire::UnrecordedReason ignores_preloads(const ExecutedProgram& program) {
   // The loader itself, called with a program as its argument, is no static program.
-  if (!object || wire::is_glibc_loader(program.c_str())) return wire::UnrecordedReason::kCount;
-  if (object->interpreter.empty()) return wire::UnrecordedReason::kStaticProgram;
-  return gets_privileges(program.c_str()) ? wire::UnrecordedReason::kPrivileges
-                                          : wire::UnrecordedReason::kCount;
+  if (wire::is_glibc_loader(program.path.c_str())) return wire::UnrecordedReason::kCount;
+  if (program.object.interpreter.empty()) return wire::UnrecordedReason::kStaticProgram;
+  return gets_privileges(program.path.c_str()) ? wire::UnrecordedReason::kPrivileges
+                                               : wire::UnrecordedReason::kCount;
 }
 
 }  // namespace
@@ -82,9 +80,11 @@ MpiFlavour flavour_of_library(const std::string& name) {
 ProgramFacts inspect_program(const std::string& path, const Environment& environment) {
   ProgramFacts facts;
   facts.path = path;
-  facts.ignores_preloads = ignores_preloads(path);
-  const auto object = read_elf_dependencies(path);
-  if (!object) return facts;
+  const auto program = program_behind(path);
+  if (!program) return facts;
+  facts.ignores_preloads = ignores_preloads(*program);
+  if (program->path != path) return facts;  // a script
+  const ElfDependencies* const object = &program->object;
   facts.is_elf = true;
   facts.needs_other_libc =
       !object->interpreter.empty() && !wire::is_glibc_loader(object->interpreter.c_str());
