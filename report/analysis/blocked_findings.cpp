@@ -6,13 +6,14 @@
 #include <set>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
-#include "base/number_list.hpp"
 #include "report/analysis/event_loops.hpp"
 #include "report/analysis/evidence.hpp"
 #include "report/analysis/finding_groups.hpp"
 #include "report/analysis/limits.hpp"
+#include "report/analysis/placement.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -103,21 +104,13 @@ bool may_be_for_own_threads(OffCpu kind) {
   return kind != OffCpu::kSleep && kind != OffCpu::kFile && kind != OffCpu::kNetwork;
 }
 
-// The processors of all ranks together.
-double processors_of(const Analysis& analysis) {
-  std::map<std::uint32_t, std::set<std::uint32_t>> of_node;
-  double processors = 0;
-  for (const RankInfo& rank : analysis.ranks) {
-    if (rank.node >= analysis.nodes.size()) continue;
-    std::set<std::uint32_t>& known = of_node[rank.node];
-    if (const auto list = parse_number_list(rank.affinity); list && !list->empty())
-      known.insert(list->begin(), list->end());
-    else
-      for (std::uint32_t i = 0; i < std::min(analysis.nodes[rank.node].cpus, kMaxProcessors); ++i)
-        known.insert(i);
-  }
-  for (const auto& [node, known] : of_node) processors += static_cast<double>(known.size());
-  return processors;
+// How many processors all ranks have together.
+double count_processors(const Analysis& analysis) {
+  std::set<std::pair<std::uint32_t, std::uint32_t>> known;  // by node
+  for (const RankInfo& rank : analysis.ranks)
+    if (rank.node < analysis.nodes.size())
+      for (const std::uint32_t processor : processors_of(analysis, rank)) known.emplace(rank.node, processor);
+  return static_cast<double>(known.size());
 }
 
 // A main thread that is blocked while the rank's other threads use all its processors, or wait for one, would
@@ -132,7 +125,7 @@ void name_busy_threads(const FindingBuilder& builder, Finding& finding) {
     ran_s += helpers_s(Category::kPython) + helpers_s(Category::kNative) + helpers_s(Category::kSystem);
     ready_s += helpers_s(Category::kRunnable);
   }
-  const double processors = processors_of(analysis);
+  const double processors = count_processors(analysis);
   if (processors == 0 || analysis.rank_seconds <= 0) return;
   // What they do while the main threads are blocked is taken to be what they do on the mean.
   const double rank_s = analysis.rank_seconds, ranks = static_cast<double>(analysis.ranks.size());
@@ -146,7 +139,6 @@ void name_busy_threads(const FindingBuilder& builder, Finding& finding) {
     finding.action = FindingAction::kNone;
     finding.severity = Severity::kInfo;
   } else {
-    // They have at least half of the processors' time, else others have it.
     // Where they have less than half of the processors' time, others have it.
     const bool alone_too_many =
         (ran_s + ready_s) / rank_s * ranks > processors && ran_s / rank_s * ranks >= processors / 2;

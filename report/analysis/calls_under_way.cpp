@@ -176,4 +176,11 @@ void list_calls_under_way(const shard::ShardData& data, const CallPaths& paths, 
                    });
 }
 
+const CallUnderWayRow* mpi_call_at_end(const Analysis& analysis, std::int32_t rank) {
+  const auto call = std::ranges::find_if(analysis.calls_under_way, [&](const CallUnderWayRow& row) {
+    return row.rank == rank && row.main_thread && row.ended && row.place.op.starts_with("MPI_");
+  });
+  return call == analysis.calls_under_way.end() ? nullptr : &*call;
+}
+
 }  // namespace clusterprof::report

@@ -13,6 +13,9 @@ namespace clusterprof::report {
 // Fills in Analysis::calls_under_way and call_paths_under_way. Needs Analysis::ranks.
 void list_calls_under_way(const shard::ShardData& data, const CallPaths& paths, Analysis& analysis);
 
+// The MPI call in which the rank's main thread was when the rank ended. Null: in none.
+const CallUnderWayRow* mpi_call_at_end(const Analysis& analysis, std::int32_t rank);
+
 // What reports name as the place of a path: the user's line, followed by the library function that it called,
 // or by the MPI call. Empty for the root.
 SourceLocation place_of_path(const CallPaths& paths, std::uint32_t path);

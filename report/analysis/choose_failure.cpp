@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "report/analysis/calls_under_way.hpp"
 #include "report/analysis/frame_owner.hpp"
 #include "report/analysis/hang_search.hpp"
 #include "report/analysis/stderr_text.hpp"
@@ -138,7 +139,8 @@ class FailureChoice {
     const auto held = static_cast<double>(rank.max_rss_bytes.value_or(0));
     const auto other_held = static_cast<double>(other.max_rss_bytes.value_or(0));
     if (held > kClearly * other_held || other_held > kClearly * held) return held > other_held;
-    const bool waited = call_of(rank) != nullptr, other_waited = call_of(other) != nullptr;
+    const bool waited = mpi_call_at_end(analysis_, rank.rank) != nullptr,
+               other_waited = mpi_call_at_end(analysis_, other.rank) != nullptr;
     return waited == other_waited ? held > other_held : other_waited;
   }
 
@@ -185,7 +187,7 @@ class FailureChoice {
     // Open MPI may say it through its launcher only. Its error codes are the classes, and the rank exits with
     // the code from inside the call. 1 is what error handlers of programs exit with, too; and where all ranks
     // have ended alike, they may have exited with the number of a signal that all of them got.
-    const CallUnderWayRow* const call = call_of(rank);
+    const CallUnderWayRow* const call = mpi_call_at_end(analysis_, rank.rank);
     const int status = rank.exit_status.value_or(0);
     const std::string_view error_class = open_mpi_error_class(status);
     const bool all_alike = std::ranges::all_of(
@@ -194,13 +196,6 @@ class FailureChoice {
         !head_.run.mpi_library.starts_with("Open MPI"))
       return std::nullopt;
     return FatalMpiError{call->place.op, std::string(error_class), ""};
-  }
-
-  const CallUnderWayRow* call_of(const RankInfo& rank) const {
-    const auto call = std::ranges::find_if(analysis_.calls_under_way, [&](const CallUnderWayRow& row) {
-      return row.rank == rank.rank && row.main_thread && row.ended && row.place.op.starts_with("MPI_");
-    });
-    return call == analysis_.calls_under_way.end() ? nullptr : &*call;
   }
 
   const RankInfo* ended_by_mpi() const {
@@ -286,7 +281,7 @@ class FailureChoice {
     if (const auto error = fatal_error_of(rank)) {
       failure.ended_by_mpi = true;
       failure.message = words_of(*error);
-      const CallUnderWayRow* const call = call_of(rank);
+      const CallUnderWayRow* const call = mpi_call_at_end(analysis_, rank.rank);
       if (call != nullptr && call->place.op == error->op) {
         failure.place = call->place;
         failure.mismatch = find_mismatch(head_, paths_, rank.rank);

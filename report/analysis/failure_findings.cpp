@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "report/analysis/analysis.hpp"
+#include "report/analysis/calls_under_way.hpp"
 #include "report/analysis/choose_failure.hpp"
 #include "report/analysis/finding_groups.hpp"
 
@@ -189,9 +190,7 @@ class FailureFindings {
     if (!all_killed) return ranks.front();
     const RankInfo* const first = *std::ranges::min_element(ranks, {}, &RankInfo::end_s);
     const auto waited = [&](const RankInfo& rank) {
-      return std::ranges::any_of(analysis_.calls_under_way, [&](const CallUnderWayRow& call) {
-        return call.rank == rank.rank && call.main_thread && call.ended && call.place.op.starts_with("MPI_");
-      });
+      return mpi_call_at_end(analysis_, rank.rank) != nullptr;
     };
     if (!waited(*first)) return first;
     const auto other = std::ranges::find_if(

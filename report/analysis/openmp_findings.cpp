@@ -362,8 +362,8 @@ std::string_view size_of_pool(std::string_view pool) {
   return {};
 }
 
-// The threads of one pool on a node, by process: each has a pool of its own. With them works the thread that
-// uses the pool, in every one that size_of_pool() knows.
+// The threads of one pool on a node, by process: each has a pool of its own. The thread that uses a pool
+// works with it, and is counted as one of them: so it is with all pools that size_of_pool() knows.
 struct PoolOfNode {
   struct Process {
     std::uint64_t threads = 0;

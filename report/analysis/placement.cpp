@@ -32,14 +32,10 @@ std::vector<Group> groups_of(const Analysis& a, std::uint32_t node,
   std::vector<const RankInfo*> ranks;
   std::vector<std::vector<std::uint32_t>> sets;
   for (const RankInfo* const rank : on_node) {
-    auto set = parse_number_list(rank->affinity);
-    if (!set && a.nodes[node].cpus != 0) {
-      set.emplace(std::min(a.nodes[node].cpus, kMaxProcessors));
-      std::iota(set->begin(), set->end(), 0u);
-    }
-    if (!set || set->empty()) continue;
+    std::vector<std::uint32_t> set = processors_of(a, *rank);
+    if (set.empty()) continue;
     ranks.push_back(rank);
-    sets.push_back(std::move(*set));
+    sets.push_back(std::move(set));
   }
   std::vector<std::size_t> group(ranks.size());
   std::iota(group.begin(), group.end(), std::size_t{0});
@@ -368,6 +364,14 @@ double lacked_share(const Analysis& analysis) {
   double lacked_s = 0;
   for (const RankInfo& rank : analysis.ranks) lacked_s += lacked_time(analysis, rank).all_s();
   return analysis.rank_seconds > 0 ? lacked_s / analysis.rank_seconds : 0;
+}
+
+std::vector<std::uint32_t> processors_of(const Analysis& analysis, const RankInfo& rank) {
+  if (auto bound = parse_number_list(rank.affinity)) return std::move(*bound);
+  if (rank.node >= analysis.nodes.size()) return {};
+  std::vector<std::uint32_t> all(std::min(analysis.nodes[rank.node].cpus, kMaxProcessors));
+  std::iota(all.begin(), all.end(), 0u);
+  return all;
 }
 
 double lost_to_processors(const Analysis& analysis) {

@@ -24,6 +24,9 @@ double lacked_share(const Analysis& analysis);
 // have waited for that one. What is lost to communication is at most what remains.
 double lost_to_processors(const Analysis& analysis);
 
+// Those that the rank may run on; where that is not known, all of its node. Empty: neither is known.
+std::vector<std::uint32_t> processors_of(const Analysis& analysis, const RankInfo& rank);
+
 // Findings on shared and busy processors, on ranks bound across memory nodes, on full memory and on pages
 // that came from disk.
 std::vector<Finding> placement_findings(const Analysis& analysis);
