@@ -121,8 +121,8 @@ void end_block(wire::SegmentHeader* segment, const KeptBlock& block, std::uint64
   site.freed_bytes.fetch_add(block.weight, kRelaxed);
   if (now_ns - block.time_ns < wire::kFreedSoonNs) {
     site.soon_bytes.fetch_add(block.weight, kRelaxed);
-    const std::uint64_t calls = block.bytes == 0 ? 1 : (block.weight + block.bytes / 2) / block.bytes;
-    site.soon_count.fetch_add(calls != 0 ? calls : 1, kRelaxed);
+    const bool is_one = block.weight <= block.bytes;
+    site.soon_count.fetch_add(is_one ? 1 : (block.weight + block.bytes / 2) / block.bytes, kRelaxed);
   }
   tell(segment, now_ns, -static_cast<std::int64_t>(block.weight), block.site);
 }

@@ -140,8 +140,8 @@ struct PathMemo {
   std::uint8_t* arena;
   std::uint64_t* heads;
   std::uint32_t head_shift, arena_bytes;
-  std::uint32_t used,
-      edges_begin;  // of the arena: paths from its start on, edges, which are small, up to its end
+  // Of the arena: how much of its beginning paths use, and where edges begin, which use its end.
+  std::uint32_t used, edges_begin;
   std::uint32_t nodes;
   std::uint64_t words[wire::kMaxFrameWords];
 
@@ -555,7 +555,7 @@ bool add_to_tree(const ThreadContext& context, std::uint32_t place, const Regist
   auto& seen = memo.at<Seen>(place);
   const SearchEnd end =
       search(context, root_key(seen.surroundings, registers, seen.chain), seen.rsp, guarded);
-  if (end.key == 0) return true;
+  if (end.key == 0) return true;  // what tells it from others cannot be read here
   if (end.edge == nullptr) return add_edge(memo, end.key, place);
   const auto& other = memo.at<Seen>(end.edge->target);
   const ReturnSlot* const slots = other.return_slots();

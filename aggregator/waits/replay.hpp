@@ -25,8 +25,7 @@ namespace clusterprof::aggregator::waits {
     const std::vector<shard::RecordingWindow>& windows = {});
 
 // Divides the time from the first rank's start to the last rank's end into up to 64 windows. What no rank
-// recorded
-// (`recording` of ranks that have some) counts as startup.
+// recorded (`recording` of ranks that have some) counts as startup.
 [[nodiscard]] std::vector<shard::TimeWindow> time_windows(
     const Trace& trace, const Waits& waits, const Scale& scale,
     const std::vector<shard::RecordingWindow>& recording = {});

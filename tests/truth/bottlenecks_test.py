@@ -69,7 +69,7 @@ class Bottlenecks(BottlenecksTest):
         if kind == "compute":
             self.measured_near(shares["compute"], own["total_s"] / elapsed_s, SHARE, "compute")
         else:
-            # What is filled before is limited by memory or computed, as the estimate of its size says.
+            # Filling the data counts as memory or as computing, whichever the estimate of its size says.
             most_s = own["bound_s"] + own["fill_s"]
             self.measured_between(shares[class_], least_s / elapsed_s, most_s / elapsed_s, SHARE, class_)
             self.measured_between(shares["compute"], (own["total_s"] - own["bound_s"]) / elapsed_s,
