@@ -23,6 +23,12 @@ constexpr std::string_view kWaits[] = {
     "pthread_join",          "pthread_timedjoin_np",   "pthread_clockjoin_np",   "pthread_barrier_wait",
     "pthread_rwlock_rdlock", "pthread_rwlock_wrlock",  "new_sem_wait",           "syscall"};
 
+// That take no lock, make none of the program's functions run, and change nothing of libc's but errno.
+constexpr std::string_view kLockless[] = {
+    "clock",        "clock_getres", "clock_gettime", "getcpu",    "getegid", "geteuid",
+    "getgid",       "getpid",       "getppid",       "getrusage", "gettid",  "getuid",
+    "gettimeofday", "sched_getcpu", "sched_yield",   "syscall",   "time",    "times"};
+
 // A symbol table may have several names at one place: __pthread_mutex_lock, pthread_cond_wait@@GLIBC_2.3.2.
 std::string_view plain(std::string_view name) {
   name.remove_prefix(std::min(name.find_first_not_of('_'), name.size()));
@@ -35,6 +41,31 @@ constexpr std::string_view kCallers[] = {"qsort", "qsort_r", "bsearch", "start_t
 constexpr std::string_view kStarters[] = {"libc_start_main", "libc_start_main_impl"};
 
 bool is_libc(const StackFrame& frame) { return frame.place == Place::kLibc; }
+bool is_kernels(const StackFrame& frame) { return frame.place == Place::kVdso; }
+
+// It has its result wherever the thread is stopped in it, and the thread waits for nothing there.
+bool returns_at_once(long call) {
+  switch (call) {
+    case SYS_clock_getres:
+    case SYS_clock_gettime:
+    case SYS_getcpu:
+    case SYS_getegid:
+    case SYS_geteuid:
+    case SYS_getgid:
+    case SYS_getpid:
+    case SYS_getppid:
+    case SYS_getrusage:
+    case SYS_gettid:
+    case SYS_gettimeofday:
+    case SYS_getuid:
+    case SYS_sched_yield:
+    case SYS_time:
+    case SYS_times:
+      return true;
+    default:
+      return false;
+  }
+}
 
 // Behind the frames of a complete stack that are the program's doing: where threads begin there are functions
 // of libc's, which in most installations have no names; where the main thread begins, the entry point is
@@ -61,7 +92,7 @@ Place place_of_object(const std::string& path) {
   for (const std::string_view prefix : {"libjemalloc", "libtcmalloc", "libmimalloc", "libtbbmalloc",
                                         "libhoard", "libasan", "libtsan", "liblsan", "libmsan"})
     if (name.starts_with(prefix)) return Place::kAllocator;
-  return Place::kProgram;
+  return name.starts_with("[vdso") ? Place::kVdso : Place::kProgram;
 }
 
 bool may_stop_in(long call) {
@@ -97,20 +128,21 @@ int suits(char state, long call) {
 
 std::string objection_to(const ThreadStack& stack, bool own_malloc) {
   const auto& frames = stack.frames;
-  const bool waits = stack.call >= 0;
-  if (waits && !may_stop_in(stack.call))
+  const bool may_wait = may_stop_in(stack.call);
+  if (stack.call >= 0 && !may_wait && !returns_at_once(stack.call))
     return "it is in a system call that cannot be interrupted and made again";
   if (frames.empty()) return "its stack cannot be read";
-  if (!waits && !stack.complete) return "its stack cannot be walked to its end";
-  if (own_malloc && (!waits || stack.call == SYS_futex)) return "it may be in the program's own malloc";
+  if (!may_wait && !stack.complete) return "its stack cannot be walked to its end";
+  if (own_malloc && (!may_wait || stack.call == SYS_futex)) return "it may be in the program's own malloc";
   for (const StackFrame& frame : frames) {
     if (frame.place == Place::kLoader) return "it is in the loader";
     if (frame.place == Place::kAllocator) return "it is in malloc";
   }
-  const auto caller = std::find_if_not(frames.begin(), frames.end(), is_libc);
-  if (caller != frames.begin()) {
-    if (!waits) return "it is in libc";
+  const auto first = std::find_if_not(frames.begin(), frames.end(), is_kernels);
+  const auto caller = std::find_if_not(first, frames.end(), is_libc);
+  if (caller != first) {
     const std::string& entered = (caller - 1)->function;  // what was called from outside of libc
+    if (!may_wait && !has(kLockless, plain(entered))) return "it is in libc";
     if (stack.call == SYS_futex && !has(kWaits, plain(entered)))
       return "it waits for a lock in libc" + (entered.empty() ? std::string() : " (" + entered + ")");
   }

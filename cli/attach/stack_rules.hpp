@@ -14,6 +14,7 @@ enum class Place : std::uint8_t {
   kLibc,       // with libpthread and the like
   kLoader,     // ld.so
   kAllocator,  // a library that has malloc in libc's place
+  kVdso,       // the kernel's, in each process: clocks
 };
 
 struct StackFrame {

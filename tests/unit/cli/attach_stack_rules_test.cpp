@@ -10,7 +10,8 @@
 namespace clusterprof::cli::attach {
 namespace {
 
-const StackFrame kUser{Place::kProgram, ""}, kLoaderFrame{Place::kLoader, ""}, kMalloc{Place::kAllocator, ""};
+const StackFrame kUser{Place::kProgram, ""}, kLoaderFrame{Place::kLoader, ""}, kMalloc{Place::kAllocator, ""},
+    kVdso{Place::kVdso, ""};
 StackFrame libc(const char* function) { return {Place::kLibc, function}; }
 
 ThreadStack stack(long call, std::initializer_list<StackFrame> frames, bool complete = true) {
@@ -64,6 +65,24 @@ TEST(StackRules, ThreadsThatRun) {
   EXPECT_FALSE(may(stack(-1, {kMalloc, kUser})));
 }
 
+TEST(StackRules, ThreadsThatAskForTheTimeOrYieldInALoop) {
+  const StackFrame clock = libc("__clock_gettime"), end = libc("start_thread");
+  EXPECT_TRUE(may(stack(SYS_clock_gettime, {kVdso, clock, kUser, end})));
+  EXPECT_TRUE(may(stack(-1, {kVdso, clock, kUser, end})));
+  EXPECT_TRUE(may(stack(-1, {clock, libc("clock"), kUser, end})));
+  EXPECT_TRUE(may(stack(-1, {kVdso, kUser, end})));  // as gettimeofday() is linked
+  EXPECT_TRUE(may(stack(SYS_sched_yield, {libc("sched_yield"), kUser, end})));
+  EXPECT_TRUE(may(stack(SYS_gettid, {libc("syscall"), kUser, end})));
+  EXPECT_TRUE(may(stack(SYS_sched_yield, {kUser, end})));
+  EXPECT_FALSE(may(
+      stack(SYS_sched_yield, {libc("sched_yield"), libc("pthread_spin_unlock_of_the_future"), kUser, end})));
+  EXPECT_FALSE(may(stack(SYS_sched_yield, {libc("sched_yield"), kMalloc, kUser, end})));
+  EXPECT_FALSE(may(stack(SYS_clock_gettime, {kVdso, clock, libc(""), kUser, end})));
+  EXPECT_FALSE(may(stack(SYS_mmap, {libc("syscall"), kUser, end})));
+  EXPECT_FALSE(may(stack(SYS_clock_gettime, {kVdso, clock, kUser}, false)));
+  EXPECT_FALSE(may(stack(SYS_sched_yield, {libc("sched_yield"), kUser, end}), true));
+}
+
 TEST(StackRules, WhatIsFurtherOut) {
   EXPECT_TRUE(may(stack(-1, {kUser, libc("qsort"), kUser, libc("start_thread")})));
   EXPECT_FALSE(may(stack(-1, {kUser, libc("malloc"), kUser, libc("start_thread")})));  // a handler in malloc
@@ -96,7 +115,7 @@ TEST(StackRules, KindsOfObjects) {
   EXPECT_EQ(place_of_object("/usr/lib/ld-linux-x86-64.so.2"), Place::kLoader);
   EXPECT_EQ(place_of_object("/opt/lib/libjemalloc.so.2"), Place::kAllocator);
   EXPECT_EQ(place_of_object("/opt/lib/libcrypto.so.3"), Place::kProgram);
-  EXPECT_EQ(place_of_object("[vdso: 12]"), Place::kProgram);
+  EXPECT_EQ(place_of_object("[vdso: 12]"), Place::kVdso);
 }
 
 }  // namespace
