@@ -450,6 +450,7 @@ while not os.path.exists(f"{folder}/stop"):
     def begin(self):
         program = self.write("program.py", self.PROGRAM)
         job = self.submit(f"srun -n4 python3 {program} {self.directory}", ["-N2", "-n4", "--ntasks-per-node=2"])
+        self.addCleanup(self.user, ["scancel", "--quiet", job])  # of a test that fails
         self.await_(lambda: len([name for name in os.listdir(self.directory) if name.startswith("began-")]) == 4, "the tasks")
         return job
 

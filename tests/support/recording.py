@@ -123,6 +123,19 @@ class RecordingTest(measured.MeasuringTest):
         self.directory = tempfile.mkdtemp(prefix="clusterprof-test-")
         self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
 
+    def tearDown(self):
+        if not self._outcome.success:
+            self.say_how_ranks_failed()
+        super().tearDown()
+
+    def say_how_ranks_failed(self):
+        """Prints it of all runs that a failed test has recorded: the test may be all that has ever seen it."""
+        for profile in sorted(glob.glob(os.path.join(glob.escape(self.directory), "**", "profile.h5"), recursive=True))[:4]:
+            done = subprocess.run([CLUSTERPROF, "report", os.path.dirname(profile), "--json"], capture_output=True, timeout=120)
+            failure = json.loads(done.stdout or "{}").get("failure")
+            if failure:
+                print(f"{self.id()}: {os.path.relpath(profile, self.directory)}: {json.dumps(failure)[:4000]}", flush=True)
+
     def need(self, *paths):
         for path in paths:
             if not (os.path.exists(path) or shutil.which(path)):

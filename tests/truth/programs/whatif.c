@@ -4,8 +4,8 @@
  * as the others; `both`: these two; `nobarrier`: the barrier is left out; `noio`: nothing is waited for in
  * reads; `four`: OpenMP regions have four threads instead of two (built with -fopenmp). Work is sleeping, so
  * that more ranks than processors do not disturb each other. Rank 0 prints as JSON how long the ranks took
- * between two barriers, how long each rank was in solve() and in prepare() in each round, and how long it
- * wanted to be in solve().
+ * between two barriers, when each rank began each round, how long it was in solve() and in prepare() there,
+ * and how long it wanted to be in solve().
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -315,12 +315,14 @@ int main(int argc, char** argv) {
   four = strcmp(argv[2], "four") == 0;
   MPI_Barrier(MPI_COMM_WORLD);
   const double begin = now();
+  double* const began = malloc(sizeof(double) * (size_t)rounds);
   double* const solved = malloc(sizeof(double) * (size_t)rounds);
   double* const wanted = malloc(sizeof(double) * (size_t)rounds);
   double* const prepared = malloc(sizeof(double) * (size_t)rounds);
-  if (solved == NULL || wanted == NULL || prepared == NULL) MPI_Abort(MPI_COMM_WORLD, 3);
+  if (began == NULL || solved == NULL || wanted == NULL || prepared == NULL) MPI_Abort(MPI_COMM_WORLD, 3);
   for (int i = 0; i < rounds; ++i) {
     solving = preparing = to_solve = 0;
+    began[i] = now();
     round_of(argv[1], i);
     solved[i] = solving;
     wanted[i] = to_solve;
@@ -328,10 +330,12 @@ int main(int argc, char** argv) {
   }
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) printf("{\"elapsed_s\": %.6f", now() - begin);
+  print_of_all("began_s", began);
   print_of_all("solve_s", solved);
   print_of_all("to_solve_s", wanted);
   print_of_all("prepare_s", prepared);
   if (rank == 0) puts("}");
+  free(began);
   free(solved);
   free(wanted);
   free(prepared);
