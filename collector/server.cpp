@@ -352,6 +352,13 @@ class Server::Impl {
     told_off_at_ = Clock::now();
   }
 
+  // The time counts from when all processes are attached to: whoever does that closes its connection then.
+  void look_at_attached_time(Clock::time_point now) {
+    if (options_.attached_for.count() == 0) return;
+    if (!all_attached_ && !launcher_.connected()) all_attached_ = now;
+    if (all_attached_ && now - *all_attached_ >= options_.attached_for) let_go();
+  }
+
   void end_connections() {
     for (Connection& connection : connections_)
       if (connection.agent_of) (void)shutdown(connection.socket.native_handle(), SHUT_WR);
@@ -566,7 +573,7 @@ class Server::Impl {
     }
     look_at_pages(clock);
     if (ranks_changed_ || clock - last_move_ >= kProcessorsInterval) follow_ranks();
-    if (options_.attached_for.count() != 0 && clock - started_ >= options_.attached_for) let_go();
+    look_at_attached_time(clock);
     if (is_on_trial()) look_at_trial();
     if (checkpointer_ && !last_is_written_ &&
         (checkpointer_->is_due() || (off_since_ && !checkpointer_->is_writing()) ||
@@ -1069,6 +1076,7 @@ class Server::Impl {
 
   ServerOptions options_;
   const Clock::time_point started_ = Clock::now();
+  std::optional<Clock::time_point> all_attached_;
   NodeState state_;
   Machine machine_;
 

@@ -51,7 +51,8 @@ struct ServerOptions {
   std::chrono::seconds end_patience = kEndPatience;
   bool light = false;       // look at rings and processes less often, outside of windows of recording
   std::uint32_t nodes = 1;  // of the job, as far as it is known
-  // Of processes that were attached to: when they are let go, if nobody asks for it before; 0: only then.
+  // Of processes that were attached to: how long after all were they are let go, if nobody asks for it before;
+  // 0: only then.
   std::chrono::nanoseconds attached_for{0};
   CheckpointOption checkpoint;
   double max_cpu_percent = 0;  // of one processor, that the collector may use; 0: all that it needs

@@ -99,9 +99,9 @@ class AttachTest(recording.RecordingTest):
         return stdout
 
     def clusterprof(self, *words, status=0, **options):
-        done = subprocess.run([recording.CLUSTERPROF, *map(str, words)], cwd=self.directory, capture_output=True, text=True,
-                              timeout=PATIENCE_S, **options)
-        self.assertEqual(done.returncode, status, done.stderr + done.stdout)
+        done = subprocess.run([recording.CLUSTERPROF, *map(str, words)], cwd=self.directory, text=True, timeout=PATIENCE_S,
+                              **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options})
+        self.assertEqual(done.returncode, status, f"{done.stderr}{done.stdout}")
         return done.stderr if status else done.stdout
 
     def report(self, run=None):
@@ -347,6 +347,28 @@ class WhichThread(AttachTest):
         self.assertIn(f"(thread {other} was held for", said)
         self.clusterprof("detach", self.run_directory)
         self.assertEqual(self.finish(), "ok\n")
+
+    def test_one_that_asks_for_the_time_all_the_while(self):
+        program = ("import os, sys, time\nprint('ready', flush=True)\nwhile not os.path.exists(sys.argv[1]):\n"
+                   "    for i in range(100000): time.process_time()\nprint('ok')")
+        pid = self.begin([recording.PYTHON, "-c", program, self.stop_file])
+        self.ready()
+        said, _ = self.attach(pid, status=0)
+        self.assertIn(f"(thread {pid} was held for", said)
+        self.clusterprof("detach", self.run_directory)
+        self.assertEqual(self.finish(), "ok\n")
+
+    def test_time_counts_from_when_all_are_attached_to(self):
+        waiting = self.begin([recording.PYTHON, "-c", WAITING_PROGRAM, self.stop_file])
+        self.ready()
+        self.await_(lambda: status_of(waiting, "State") == {"State": "S"}, "its sleep")
+        computing = self.begin([PLAIN, "threads", "1", self.stop_file])
+        self.ready()
+        said = self.clusterprof("attach", computing, waiting, "-o", self.run_directory, "--for", "1s", stderr=subprocess.STDOUT)
+        self.assertIn(f"process {waiting}: none of its threads could be used for 3 s", said)
+        os.kill(waiting, signal.SIGUSR2)
+        self.measured_above(self.report()["run"]["elapsed_s"], 3.9, "recorded")
+        self.assertIn("ok\n", self.finish())
 
     def test_there_is_none(self):
         pid = self.begin([recording.PYTHON, "-c", WAITING_PROGRAM, self.stop_file])
