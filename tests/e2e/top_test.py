@@ -49,13 +49,13 @@ class Top(recording.RecordingTest):
             time.sleep(0.2)
         self.fail(f"{self.run_directory}: {said[:4000]}")
 
-    def await_all(self, function):
-        """Rank 2 is in `function`, the others in the barrier, and what they have done lately is known."""
+    def await_all(self, function, also=lambda said: True):
+        """Rank 2 is in `function`, the others in the barrier, what they have done lately is known, and `also`."""
         def is_there(said):
             ranks = said["ranks"]
             return len(ranks) == 3 and all(rank["window_s"] for rank in ranks) and \
                 ranks[2]["function"] in function and \
-                [rank["op"] for rank in ranks] == ["MPI_Barrier", "MPI_Barrier", None]
+                [rank["op"] for rank in ranks] == ["MPI_Barrier", "MPI_Barrier", None] and also(said)
         return self.await_top(is_there)
 
     def check_sums(self, said):
@@ -131,7 +131,10 @@ class Top(recording.RecordingTest):
 
     def test_a_rank_computes(self):
         self.start("computes")
-        said = self.await_all(("compute", "grow", "shrink"))
+        def callers_are_known(said):  # a name may be known a little later than those of the functions that it calls
+            total_s = {function["name"]: function["total_s"] for function in said["functions"]}
+            return total_s.get("compute", 0) >= max(total_s.get("grow", 0), total_s.get("shrink", 0))
+        said = self.await_all(("compute", "grow", "shrink"), callers_are_known)
         self.check_sums(said)
         busy = said["ranks"][2]
         self.assertEqual(busy["mpi_s"], 0)
@@ -140,8 +143,6 @@ class Top(recording.RecordingTest):
         functions = {function["name"]: function for function in said["functions"]}
         self.assertGreater(functions["compute"]["total_s"], 0)
         self.assertLess(functions["compute"]["total_s"], 2 * busy["window_s"])
-        for called in {"grow", "shrink"} & set(functions):
-            self.assertGreaterEqual(functions["compute"]["total_s"], functions[called]["total_s"])
         self.assertGreater(functions["MPI_Barrier"]["self_s"], 0)
         self.check_terminal()
 
