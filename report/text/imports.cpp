@@ -55,6 +55,7 @@ void print_imports(Page& page, const Analysis& a, const ShortPaths& paths, const
         }
       });
   note_the_rest(page, shown, a.imports.size());
+  page.line("  first what the program's own lines import, then what that imports", Style::kDim);
   page.line("  self: the package's own modules; total: with what they import; all threads", Style::kDim);
   page.line("  mean, max: of total, per rank", Style::kDim);
 }

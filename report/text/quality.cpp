@@ -119,16 +119,21 @@ class QualitySection : private Section {
                       seconds(ranks[i]->unsampled_cpu_s)));
   }
 
-  // The last call paths of the first few lost ranks.
+  // The last call paths of the first few lost ranks, without the middle of long ones.
   void last_call_paths() {
-    constexpr std::size_t kMost = 3;
+    constexpr std::size_t kMost = 3, kOutermost = 3, kInnermost = 8;
     std::size_t shown = 0;
     for (const RankInfo& rank : a_.ranks) {
-      if (rank.last_call_path.empty()) continue;
+      const std::vector<SourceLocation>& frames = rank.last_call_path;
+      if (frames.empty()) continue;
       if (shown++ == kMost) break;
       std::string path;
-      for (const SourceLocation& frame : rank.last_call_path)
-        path += (path.empty() ? "" : " > ") + words::frame(frame);
+      for (std::size_t i = 0; i < frames.size(); ++i) {
+        const bool is_cut = i == kOutermost && frames.size() > kOutermost + kInnermost + 1;
+        if (is_cut) i = frames.size() - kInnermost - 1;
+        path += (path.empty() ? "" : " > ") +
+                (is_cut ? fmt::format(".. {} more", i - kOutermost + 1) : words::frame(frames[i]));
+      }
       page_.paragraph({fmt::format("  {:<18}", shown == 1 ? "last call path" : "")},
                       fmt::format("rank {}: {}", rank.rank, printable(path)));
     }

@@ -615,6 +615,27 @@ TEST(Findings, OnLostRanksNameTheLastSampledPlace) {
       << text;
 }
 
+TEST(Text, LeavesOutTheMiddleOfLongLastCallPaths) {
+  const auto last_path_of = [](int frames) {
+    ProfileBuilder b(1);
+    b.data.ranks[0].flags |= shard::kLost;
+    std::string path;
+    for (int i = 0; i < frames; ++i) path += (i == 0 ? "f" : "\nf") + std::to_string(i) + "\t\t0\t\t1";
+    b.data.ranks[0].last_call_path = static_cast<shard::StringIndex>(b.data.strings.size());
+    b.data.strings.push_back(path);
+    b.sampled(0, b.path({b.python("f", "f.py", 2, 1)}), Category::kPython, 10'000);
+    std::string words;
+    std::istringstream text(render_text(analyse(b.data), {}));
+    for (std::string word; text >> word;) words += word + " ";
+    const std::size_t begin = words.find("rank 0: f0");
+    return begin == std::string::npos ? words : words.substr(begin, std::string::npos);
+  };
+  const std::string last = "f12 > f13 > f14 > f15 > f16 > f17 > f18 > f19 ";
+  EXPECT_EQ(last_path_of(20).find("rank 0: f0 > f1 > f2 > .. 9 more > " + last), 0u) << last_path_of(20);
+  EXPECT_NE(last_path_of(12).find("f2 > f3 > f4 > f5"), std::string::npos) << "no more than one is left out";
+  EXPECT_NE(last_path_of(13).find("f2 > .. 2 more > f5 > f6"), std::string::npos) << last_path_of(13);
+}
+
 TEST(Bottleneck, LargestShareOfTheRunComesFirst) {
   const Analysis a = analyse(testing::training_run());
   ASSERT_GE(a.bottlenecks.size(), 3u);
