@@ -32,16 +32,20 @@ bool called_mpi(const shard::Rank& rank) {
 }
 
 // How many waits an analysed wait stands for: it represents all calls of its call site by the ranks that have
-// events.
+// events. A call that has fewer events than nearly all have (CallSizes) may lack just the operation that it
+// waited for, so it is left out if there are others.
 class SampleScale {
  public:
-  SampleScale(const Trace& trace, const shard::ShardData& merged) {
+  SampleScale(const Trace& trace, const shard::ShardData& merged) : trace_(trace) {
     if (trace.level == 0) return;
     std::vector<std::uint64_t> operations(merged.ranks.size());
     for (const Lane& lane : trace.lanes) {
       for (std::uint32_t e = lane.first; e < lane.end; ++e) {
-        if (e == lane.first || !trace.same_call(e - 1, e))
-          ++sites_[key(lane.rank, trace.events[e].path)].analysed;
+        if (e == lane.first || !trace.same_call(e - 1, e)) {
+          Site& site = sites_[key(lane.rank, trace.events[e].path)];
+          if (site.analysed++ == 0) site.whole = trace.call_sizes.of_most(lane.rank, trace.events[e].path);
+          if (site.whole > 1 && trace.call_end(e) - e < site.whole) ++site.partial;
+        }
         switch (trace.events[e].kind) {
           case MpiEventKind::kSend:
           case MpiEventKind::kReceive:
@@ -62,32 +66,43 @@ class SampleScale {
     }
     for (auto& [place, site] : sites_) {
       const auto rank = static_cast<std::uint32_t>(place >> 32), path = static_cast<std::uint32_t>(place);
-      site.scale = static_cast<double>(site.calls) / static_cast<double>(site.analysed);
+      constexpr std::uint64_t kLeastWhole = 10;
+      if (site.analysed - site.partial < kLeastWhole) site.partial = 0;
+      site.scale = static_cast<double>(site.calls) / static_cast<double>(site.analysed - site.partial);
       // Most polling calls complete nothing and have no events.
       const shard::Path& row = merged.paths[path];
       const std::string_view op =
           row.frame == kNone ? std::string_view() : merged.strings[merged.frames[row.frame].name];
       const bool polls = row.frame == kNone || op.starts_with("MPI_Test") || op == "MPI_Parrived";
-      if (polls || site.calls == 0)
+      if (polls || site.calls == 0) {
+        site.partial = 0;
         site.scale = operations[rank] == 0 ? 1
                                            : static_cast<double>(merged.ranks[rank].mpi_operations) /
                                                  static_cast<double>(operations[rank]);
+      }
       site.scale = std::max(site.scale, 1.0);
     }
   }
-  double operator()(std::uint32_t rank, std::uint32_t path) const {
-    const auto site = sites_.find(key(rank, path));
-    return site == sites_.end() ? 1 : site->second.scale;
+  double operator()(const Wait& wait) const {
+    const Event& event = trace_.events[wait.event];
+    const auto found = sites_.find(key(trace_.lanes[event.lane].rank, event.path));
+    if (found == sites_.end()) return 1;
+    const Site& site = found->second;
+    const bool is_left_out =
+        site.partial != 0 && trace_.call_end(wait.event) - trace_.call_begin(wait.event) < site.whole;
+    return is_left_out ? 0 : site.scale;
   }
 
  private:
   struct Site {
-    std::uint64_t calls = 0, analysed = 0;
+    std::uint64_t calls = 0, analysed = 0, partial = 0;
+    std::uint32_t whole = 0;  // the least number of events of a call that is not partial; 0: not known
     double scale = 1;
   };
   static std::uint64_t key(std::uint32_t rank, std::uint32_t path) {
     return std::uint64_t{rank} << 32 | path;
   }
+  const Trace& trace_;
   std::unordered_map<std::uint64_t, Site> sites_;
 };
 
@@ -99,7 +114,7 @@ void set_rank_waits(const Trace& trace, const Waits& waits, const Scale& scale, 
     const Event& event = trace.events[wait.event];
     const Lane& lane = trace.lanes[event.lane];
     if (lane.thread == 0)
-      wait_ns[lane.rank] += static_cast<double>(wait.end_ns - wait.begin_ns) * scale(lane.rank, event.path);
+      wait_ns[lane.rank] += static_cast<double>(wait.end_ns - wait.begin_ns) * scale(wait);
   }
   // Of a light recording all time in MPI is known, but only the waiting in windows.
   std::vector<bool> only_in_windows(merged.ranks.size());
@@ -157,7 +172,7 @@ void WaitAnalyser::finish(shard::ShardData& merged) {
   const Waits waits = find_waits(trace, matches, clocks);
   const ActivityReader activity(trace, waits);
   const SampleScale sample_scale(trace, merged);
-  const Scale scale = [&](std::uint32_t rank, std::uint32_t path) { return sample_scale(rank, path); };
+  const Scale scale = [&sample_scale](const Wait& wait) { return sample_scale(wait); };
 
   shard::WaitAnalysis& analysis = merged.wait_analysis;
   analysis = {};

@@ -228,7 +228,7 @@ std::vector<shard::WaitState> direct_causes(const Trace& trace, const Waits& wai
       meanwhile.add(trace.outside[trace.events[wait.cause].path], 1);
       total = 1;
     }
-    const double factor = scale(rank, event.path);
+    const double factor = scale(wait);
     const double ns = static_cast<double>(wait.end_ns - wait.begin_ns) * factor;
     const auto longest = std::max_element(
         meanwhile.paths.begin(), meanwhile.paths.end(),
@@ -266,7 +266,7 @@ std::vector<shard::RootCause> root_causes(const Trace& trace, const Matches& mat
     const Wait& wait = waits.waits[row];
     const Event& event = trace.events[wait.event];
     const std::uint32_t rank = trace.lanes[event.lane].rank;
-    const double ns = static_cast<double>(wait.end_ns - wait.begin_ns) * scale(rank, event.path);
+    const double ns = static_cast<double>(wait.end_ns - wait.begin_ns) * scale(wait);
     analysis.for_each_cause(row, [&](const Share& share) {
       Sum& sum = sums[std::uint64_t{share.rank} << 32 | share.path];
       sum.ns += ns * static_cast<double>(share.share);

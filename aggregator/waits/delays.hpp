@@ -24,9 +24,9 @@ inline constexpr std::uint32_t kMaxCallsBack = 256;
 // How many causes of one wait are kept; the time of the others is divided among these.
 inline constexpr std::size_t kMaxCauses = 16;
 
-// scale(rank, path): the factor for a wait at that call site (1 unless the events are a sample). Rows are in
+// For how many waits one stands: 1 unless the events are a sample, 0 for one that is left out. Rows are in
 // order and have no duplicates.
-using Scale = std::function<double(std::uint32_t rank, std::uint32_t path)>;
+using Scale = std::function<double(const Wait& wait)>;
 [[nodiscard]] std::vector<shard::WaitState> direct_causes(const Trace& trace, const Waits& waits,
                                                           const ActivityReader& activity, const Scale& scale);
 [[nodiscard]] std::vector<shard::RootCause> root_causes(const Trace& trace, const Matches& matches,

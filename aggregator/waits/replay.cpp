@@ -206,9 +206,8 @@ std::vector<shard::TimeWindow> time_windows(const Trace& trace, const Waits& wai
     }
   }
   for (const Wait& wait : waits.waits) {
-    const Event& event = trace.events[wait.event];
     const double ns = static_cast<double>(wait.end_ns - wait.begin_ns);
-    spread(waited, wait.begin_ns, wait.end_ns, ns * scale(trace.lanes[event.lane].rank, event.path));
+    spread(waited, wait.begin_ns, wait.end_ns, ns * scale(wait));
   }
   std::vector<shard::TimeWindow> windows(count);
   for (std::size_t i = 0; i < count; ++i) {

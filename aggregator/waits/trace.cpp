@@ -253,8 +253,8 @@ void TraceBuilder::arrange_stretches(const NewRows& rows) {
 }
 
 bool TraceBuilder::is_selected(const shard::ShardData& merged, const NewRows& rows, const Trace& trace,
-                               const Part& part, std::uint32_t e) {
-  if (trace.level == 0) return true;
+                               std::uint32_t level, const Part& part, std::uint32_t e) {
+  if (level == 0) return true;
   const Event& event = part.events[e];
   const std::uint64_t channel =
       event.channel == kNone ? 0 : trace.channels[rows.channel[event.channel]].identity;
@@ -262,7 +262,7 @@ bool TraceBuilder::is_selected(const shard::ShardData& merged, const NewRows& ro
   return wire::event_is_selected(
       wire::event_stream(event.kind, channel, rank, static_cast<std::int32_t>(event.peer), event.tag,
                          event.flags),
-      event.sequence, trace.level);
+      event.sequence, level);
 }
 
 // Raises the level until the events fit, and makes the lanes of the trace. Lanes of left-out ranks and lanes
@@ -283,7 +283,7 @@ std::vector<std::vector<std::uint32_t>> TraceBuilder::place_lanes(const shard::S
         if (rows.rank[lane.rank] == kNone) continue;
         std::uint32_t kept = 0;
         for (std::uint32_t e = lane.first; e < lane.end; ++e)
-          kept += is_selected(merged, rows, trace, part, e) ? 1 : 0;
+          kept += is_selected(merged, rows, trace, trace.level, part, e) ? 1 : 0;
         all += kept;
         if (kept != 0) places.push_back({p, l, kept});
       }
@@ -323,13 +323,27 @@ void TraceBuilder::take_events(const shard::ShardData& merged, const NewRows& ro
     const std::uint32_t lane = lane_of[l];
     std::uint32_t next = lane == kNone ? 0 : trace.lanes[lane].first;
     while (gap < part.gaps.size() && part.gaps[gap].event < old.first) ++gap;
+    const bool tells_sizes = trace.level != 0 && lane != kNone;
+    const std::uint32_t own_level = lane == kNone ? 0 : merged.ranks[trace.lanes[lane].rank].event_level;
+    std::uint32_t call = old.first,
+                  sampled = 0;  // the call's first event, and how many its rank's sample has
     for (std::uint32_t e = old.first; e < old.end; ++e) {
+      const Event& read = part.events[e];
+      if (const Event& first = part.events[call];
+          first.enter_ns != read.enter_ns || first.exit_ns != read.exit_ns) {
+        // An event that is not in the sample is there because all of the call's are, in a stretch.
+        if (tells_sizes && (own_level == 0 || sampled != e - call))
+          trace.call_sizes.add(trace.lanes[lane].rank, rows.path[first.path], e - call);
+        call = e;
+        sampled = 0;
+      }
+      if (tells_sizes && is_selected(merged, rows, trace, own_level, part, e)) ++sampled;
       // Gaps before an event that is left out count for the next event that is kept.
       for (; gap < part.gaps.size() && part.gaps[gap].event == e; ++gap)
         if (lane != kNone && next < trace.lanes[lane].end)
           trace.gaps.push_back(
               {next, rows.path[part.gaps[gap].path], part.gaps[gap].wall_ns, part.gaps[gap].cpu_ns});
-      if (lane == kNone || !is_selected(merged, rows, trace, part, e)) continue;
+      if (lane == kNone || !is_selected(merged, rows, trace, trace.level, part, e)) continue;
       if (!part.bytes.empty()) trace.bytes[next] = part.bytes[e];
       Event& event = trace.events[next++] = part.events[e];
       event.lane = lane;

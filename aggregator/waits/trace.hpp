@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "aggregator/waits/call_sizes.hpp"
 #include "formats/shard/shard_data.hpp"
 #include "formats/wire/mpi_event.h"
 
@@ -120,6 +121,7 @@ struct Trace {
   // none does.
   std::vector<bool> lacks_processor;
   std::uint32_t level = 0;  // the events are those selected at this one, but see TraceBuilder::Keep
+  CallSizes call_sizes;     // above level 0: of calls in stretches
 
   // Events with the same times are operations of one call.
   [[nodiscard]] bool same_call(std::uint32_t a, std::uint32_t b) const {
@@ -221,9 +223,9 @@ class TraceBuilder {
                                                       Trace& trace) const;
   static void take_events(const shard::ShardData& merged, const NewRows& rows, Part part,
                           const std::vector<std::uint32_t>& lane_of, Trace& trace);
-  // Whether the trace's level keeps an event.
+  // Whether a level keeps an event.
   static bool is_selected(const shard::ShardData& merged, const NewRows& rows, const Trace& trace,
-                          const Part& part, std::uint32_t e);
+                          std::uint32_t level, const Part& part, std::uint32_t e);
 
   Keep keep_;
   std::vector<Source> sources_;

@@ -9,6 +9,7 @@ charged to another rank is far outside."""
 
 import collections
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -443,6 +444,26 @@ class Waits(truth.TruthTest):
         text = subprocess.run([recording.CLUSTERPROF, "report", os.path.join(self.directory, "run")],
                               capture_output=True, timeout=60, check=True).stdout.decode()
         self.assertRegex(text, r"one in (about )?\d+")
+
+    def test_budget_and_calls_of_which_a_part_is_known(self):
+        """Messages of one MPI_Waitall have different numbers, and the sample has those with certain numbers."""
+        program = recording.program("openmpi", "apart")
+        self.need(program)
+        self.name = "apart, 4 ranks"
+        done = self.record([program, "3000"], before=recording.launcher("openmpi", 4),
+                           env=dict(os.environ, CLUSTERPROF_EVENT_BUDGET="9000"))  # a rank has about 27,000
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        waited_s = json.loads(done.stdout)
+        report = self.report()
+        self.assertGreaterEqual(report["wait_analysis"]["event_level"], 2)
+        for rank, expected_s in zip(report["ranks"], waited_s):
+            if rank["rank"] != 1:  # the late one itself waits hardly ever
+                self.compare(self.name, f"waiting from calls that are known in whole, rank {rank['rank']}", 1.0,
+                             rank["mpi_wait_s"] / expected_s, 0.15)
+        by_kind = collections.Counter()
+        for row in report["mpi"]["waits"]:
+            by_kind[row["kind"]] += row["wait_s"]
+        self.measured_below(by_kind["late_receiver"], 0.05 * by_kind["late_sender"], "time of late receivers")
 
     # --- two nodes ---
 

@@ -161,7 +161,8 @@ class MadeRun {
               ++rank.mpi_operations;
             const std::uint64_t stream =
                 wire::event_stream(event.kind, event.channel, r, event.peer, event.tag, event.flags);
-            if (!wire::event_is_selected(stream, event.sequence, level)) continue;
+            const bool in_stretch = stretch_period != 0 && event.exit % stretch_period < stretch_length;
+            if (!in_stretch && !wire::event_is_selected(stream, event.sequence, level)) continue;
             for (const auto& [name, ns] : event.gap)
               data.event_gaps.push_back({static_cast<std::uint32_t>(data.mpi_events.size()), path(name),
                                          static_cast<std::uint64_t>(ns), cpu_ns(name, ns)});
@@ -225,6 +226,8 @@ class MadeRun {
 
   std::vector<MadeClock> clocks;                 // per node
   std::map<std::uint64_t, std::uint32_t> sizes;  // per channel
+  // Above level 0 all events are kept of the first part of each period.
+  std::int64_t stretch_period = 0, stretch_length = 0;
   std::map<std::int32_t, std::int64_t> begins, ends;
   std::map<std::int32_t, bool> left_out;           // ranks that no shard has
   std::map<std::int32_t, std::uint32_t> restarts;  // by rank

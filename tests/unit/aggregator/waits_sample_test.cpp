@@ -96,5 +96,44 @@ TEST(WaitSampleTest, FindsRootCausesBehindLateRanks) {
   }
 }
 
+// Rank 0 waits in MPI_Waitall for rank 1's message, which has another number than its own to rank 1: a sample
+// has both, or only one, of which its own was received 1 ms after it was sent.
+TEST(WaitSampleTest, KnowsCallsThatItHasInPartOnly) {
+  constexpr std::uint32_t kSteps = 20'000, kApart = 13;
+  MadeRun run(2);
+  constexpr auto exchange = [](MadeRun& to, std::int32_t rank, std::int64_t received, std::int64_t sent,
+                               std::int64_t exit, std::uint32_t step) {
+    const std::int32_t other = 1 - rank;
+    const std::uint32_t own = step + (rank == 0 ? kApart : 0), others = step + (rank == 0 ? 0 : kApart);
+    to.add(rank, {MpiEventKind::kSend, "MPI_Isend", "MPI_Isend", sent, sent + 1000, other, 0, own, -1,
+                  wire::kEventNonblocking});
+    to.add(rank, {MpiEventKind::kReceive, "MPI_Irecv", "MPI_Waitall", sent + 2000, exit, other, 0, others,
+                  received, wire::kEventNonblocking});
+    to.add(rank,
+           {MpiEventKind::kSendDone, "MPI_Isend", "MPI_Waitall", sent + 2000, exit, other, 0, own, sent});
+  };
+  for (std::uint32_t i = 0; i < kSteps; ++i) {
+    const std::int64_t now = 10 * kMs * i, sent = now + 5 * kMs;
+    exchange(run, 0, now, now, sent + 3000, i);
+    exchange(run, 1, now + kMs, sent, sent + 3000, i);
+  }
+  const auto waited = [&run](shard::WaitKind kind) {
+    double ns = 0;
+    for (const shard::WaitState& row : run.analyse().wait_states)
+      if (row.kind == kind) ns += static_cast<double>(row.wait_ns);
+    return ns / (kSteps * (5.0 * kMs - 2000));
+  };
+  for (const std::uint32_t level : {0u, 3u, 6u}) {
+    run.level = level;
+    run.stretch_period = 0;
+    if (level != 0) {
+      EXPECT_LT(waited(shard::WaitKind::kLateSender), 0.9) << "nothing tells what is missing";
+    }
+    run.stretch_period = 1000 * kMs, run.stretch_length = 100 * kMs;
+    EXPECT_NEAR(waited(shard::WaitKind::kLateSender), 1, 1e-3) << "level " << level;
+    EXPECT_EQ(waited(shard::WaitKind::kLateReceiver), 0) << "level " << level;
+  }
+}
+
 }  // namespace
 }  // namespace clusterprof::aggregator::test
