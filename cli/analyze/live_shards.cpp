@@ -48,7 +48,7 @@ ShardData only_stacks(ShardData data) {
 }
 
 Result<ShardData> read_stacks(const fs::path& run, const std::string& name) {
-  const Result<std::vector<fs::path>> shards = aggregator::list_shards(run);
+  const Result<std::vector<fs::path>> shards = aggregator::await_shards(run);
   if (!shards) return shards.error();
   if (shards.value().empty()) {
     Result<profile::ProfileReader> profile = open_profile(run, nullptr);

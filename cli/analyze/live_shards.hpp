@@ -16,7 +16,8 @@ namespace clusterprof::cli {
 // What a shard, or a profile, has for places, calls and verdicts; all else would only have to be united.
 shard::ShardData only_stacks(shard::ShardData data);
 
-// What report_stacks() and standstill_ns() need of all shards, or of the profile where there are none.
+// What report_stacks() and standstill_ns() need of all shards, or of the profile where there are none. Of a
+// run that began some seconds ago, waits for the first one.
 // `name`: of the run, for messages. A shard that cannot be read is complained about and left out.
 Result<shard::ShardData> read_stacks(const std::filesystem::path& run, const std::string& name);
 

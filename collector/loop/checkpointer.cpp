@@ -22,7 +22,7 @@ using std::chrono::nanoseconds;
 
 constexpr milliseconds kPollSlack{500};  // the poll that starts a checkpoint may be late
 constexpr int kShareForLines = 200;
-constexpr milliseconds kLinesOfOneModule{50};
+constexpr milliseconds kLinesOfOneModule{50}, kLinesOfStacks{100};
 
 }  // namespace
 
@@ -60,8 +60,10 @@ CheckpointSchedule::Clock::duration CheckpointSchedule::next_within() const {
   return std::max<Clock::duration>(wait, times_.max_age) + 3 * last_write_;
 }
 
-bool may_read_lines(nanoseconds spent, nanoseconds running) {
-  return spent + kLinesOfOneModule < running / kShareForLines;
+bool may_read_lines(ShardBuilder::LinesOf of, nanoseconds spent, nanoseconds running) {
+  const nanoseconds share = running / kShareForLines;
+  return of == ShardBuilder::LinesOf::kStacksNow ? spent < share + kLinesOfStacks
+                                                 : spent + kLinesOfOneModule < share;
 }
 
 Checkpointer::Checkpointer(const ShardPlace& place, CheckpointTimes times, std::function<void()> written)
@@ -106,8 +108,8 @@ bool Checkpointer::start(std::shared_ptr<const NodeSnapshot> snapshot, ShardFile
                    all_lines]() mutable {
     (void)set_urgent(false);
     // A failure is printed, and the last shard decides whether the run is recorded.
-    (void)write(*snapshot, which, [this, all_lines](nanoseconds spent) {
-      return all_lines || may_read_lines(spent, Clock::now() - started_);
+    (void)write(*snapshot, which, [this, all_lines](ShardBuilder::LinesOf of, nanoseconds spent) {
+      return all_lines || may_read_lines(of, spent, Clock::now() - started_);
     });
     // A shard takes about as much memory as the snapshot. The node's programs may need it.
     snapshot.reset();
@@ -133,7 +135,7 @@ bool Checkpointer::take_finished() {
 }
 
 bool Checkpointer::write_last(const NodeSnapshot& snapshot) {
-  return write(snapshot, ShardFile::Which::kLast, [](nanoseconds) { return true; });
+  return write(snapshot, ShardFile::Which::kLast, [](auto, auto) { return true; });
 }
 
 bool Checkpointer::write(const NodeSnapshot& snapshot, ShardFile::Which which,

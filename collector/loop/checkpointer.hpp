@@ -68,8 +68,11 @@ class CheckpointSchedule {
 };
 
 // Whether a collector that has run for so long may read more debug information while the ranks leave no
-// processor idle: a part of the elapsed time, which is enough for the C library's at first.
-[[nodiscard]] bool may_read_lines(std::chrono::nanoseconds spent, std::chrono::nanoseconds running);
+// processor idle: a part of the elapsed time. Where threads are now may take a tenth of a second more, and
+// may begin with it at once: `stacks` and `top` show that, and somebody who looks at a job that hangs is not
+// to wait for lines. At the end everything is read anyway.
+[[nodiscard]] bool may_read_lines(ShardBuilder::LinesOf of, std::chrono::nanoseconds spent,
+                                  std::chrono::nanoseconds running);
 
 // Writes shards. While ranks run, a thread of its own looks up names and writes the file, and the rings are
 // read meanwhile. The functions are for the main thread.

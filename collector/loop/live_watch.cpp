@@ -59,8 +59,9 @@ struct LiveWatch::Files {
     shard::LiveState state;
     {
       const std::lock_guard lock(builder->mutex);
-      state = builder->builder.build_live(
-          snapshot, [this](nanoseconds spent) { return may_read_lines(spent, Clock::now() - started); });
+      state = builder->builder.build_live(snapshot, [this](ShardBuilder::LinesOf of, nanoseconds spent) {
+        return may_read_lines(of, spent, Clock::now() - started);
+      });
     }
     state.sequence = ++sequence;
     state.data.nodes[0].collector = own_mark;

@@ -355,8 +355,9 @@ void ShardBuilder::add_native_frames(const RawFrame& raw, const RawFrame* body, 
                                      std::uint32_t& path) {
   const ModuleInfo& module = *tables.modules[raw.a];
   const auto resolve = [&](const RawFrame& frame) -> const std::vector<SourceFrame>& {
-    const auto detail = may_read_lines(symbolizer_.time_on_lines()) ? Symbolizer::Detail::kLines
-                                                                    : Symbolizer::Detail::kSymbols;
+    const auto detail = may_read_lines(LinesOf::kAnything, symbolizer_.time_on_lines())
+                            ? Symbolizer::Detail::kLines
+                            : Symbolizer::Detail::kSymbols;
     return symbolizer_.resolve(modules_[frame.a], frame.b, frame.kind == RawKind::kNativeReturn, detail);
   };
   std::span<const SourceFrame> sources = resolve(raw);
@@ -410,8 +411,9 @@ void ShardBuilder::place_region(std::uint32_t forward, const RawTables& tables,
     region.file = caller.file;
     region.line = caller.line;
   } else if (raw.kind == RawKind::kNativeReturn) {
-    const auto detail = may_read_lines(symbolizer_.time_on_lines()) ? Symbolizer::Detail::kLines
-                                                                    : Symbolizer::Detail::kSymbols;
+    const auto detail = may_read_lines(LinesOf::kAnything, symbolizer_.time_on_lines())
+                            ? Symbolizer::Detail::kLines
+                            : Symbolizer::Detail::kSymbols;
     const std::vector<SourceFrame>& callers = symbolizer_.resolve(modules_[raw.a], raw.b, true, detail);
     if (callers.empty() || callers.front().line == 0) return;
     region.file = shard.interner.string(callers.front().file);
@@ -1071,8 +1073,7 @@ void ShardBuilder::add_rank(const RankSnapshot& from, const std::vector<std::uin
         {rank, stretch.shared_begin_ns, stretch.begin_ns, stretch.end_ns, stretch.complete});
 }
 
-std::vector<std::uint32_t> ShardBuilder::add_paths(const RawTables& tables, const std::vector<bool>& wanted,
-                                                   const MayReadLines& may_read_lines, Interned& shard) {
+void ShardBuilder::open_modules(const RawTables& tables) {
   while (modules_.size() < tables.modules.size()) {
     const ModuleInfo& module = *tables.modules[modules_.size()];
     modules_.push_back(
@@ -1080,6 +1081,32 @@ std::vector<std::uint32_t> ShardBuilder::add_paths(const RawTables& tables, cons
             ? symbolizer_.add_module(module.path, module.build_id)
             : symbolizer_.add_object(module.path, {tables.modules[modules_.size()], &module.object}));
   }
+}
+
+// The program's own code before that of libraries, whose lines are of less use and may take longer.
+void ShardBuilder::read_lines_first(const RawTables& tables, const std::vector<bool>& nodes,
+                                    const MayReadLines& may_read_lines) {
+  open_modules(tables);
+  const auto is_library = [&](const RawFrame& frame) {
+    const ModuleInfo& module = *tables.modules[frame.a];
+    return module.role != ModuleRole::kProgram || module.path.starts_with("/usr/lib") ||
+           module.path.starts_with("/lib");
+  };
+  for (const bool libraries : {false, true}) {
+    for (std::size_t i = 1; i < nodes.size(); ++i) {
+      if (!nodes[i]) continue;
+      const RawFrame& frame = resolved(tables.frames[tables.nodes[i].frame], tables);
+      if (frame.kind != RawKind::kNativeExact && frame.kind != RawKind::kNativeReturn) continue;
+      if (is_library(frame) != libraries) continue;
+      if (!may_read_lines(LinesOf::kStacksNow, symbolizer_.time_on_lines())) return;
+      (void)symbolizer_.resolve(modules_[frame.a], frame.b, frame.kind == RawKind::kNativeReturn);
+    }
+  }
+}
+
+std::vector<std::uint32_t> ShardBuilder::add_paths(const RawTables& tables, const std::vector<bool>& wanted,
+                                                   const MayReadLines& may_read_lines, Interned& shard) {
+  open_modules(tables);
   std::vector<std::uint32_t> path_of(tables.nodes.size(), 0);  // parents come first
   std::vector<bool> is_root(tables.nodes.size());
   for (const std::uint32_t node : tables.process_roots) is_root[node] = true;
@@ -1098,17 +1125,30 @@ std::vector<std::uint32_t> ShardBuilder::add_paths(const RawTables& tables, cons
   return path_of;
 }
 
+// By raw node: whether it is on the call path of a thread or of a call now.
+static std::vector<bool> nodes_now(const NodeSnapshot& snapshot) {
+  std::vector<bool> nodes(snapshot.tables.nodes.size());
+  for (const RankSnapshot& rank : snapshot.ranks) {
+    for (const shard::Thread& thread : rank.threads) nodes[thread.last_path] = true;
+    for (const RawCallUnderWay& call : rank.report.calls_under_way) nodes[call.path] = true;
+    for (const auto& [identity, begun] : rank.report.collectives) nodes[begun.last_path] = true;
+  }
+  return nodes;
+}
+
+static void add_callers(const RawTables& tables, std::vector<bool>& nodes) {
+  for (std::size_t i = nodes.size(); i-- > 1;)  // parents come first
+    if (nodes[i]) nodes[tables.nodes[i].parent] = true;
+}
+
 shard::LiveState ShardBuilder::build_live(const NodeSnapshot& snapshot, const MayReadLines& may_read_lines) {
   const RawTables& tables = snapshot.tables;
-  std::vector<bool> wanted(tables.nodes.size());
-  for (const RankSnapshot& rank : snapshot.ranks) {
-    for (const shard::Thread& thread : rank.threads) wanted[thread.last_path] = true;
-    for (const RawCallUnderWay& call : rank.report.calls_under_way) wanted[call.path] = true;
-    for (const auto& [identity, begun] : rank.report.collectives) wanted[begun.last_path] = true;
-  }
+  std::vector<bool> wanted = nodes_now(snapshot);
+  std::vector<bool> now = wanted;
+  add_callers(tables, now);
+  read_lines_first(tables, now, may_read_lines);
   for (const LiveTimes::Row& row : snapshot.live_times) wanted[row.path] = true;
-  for (std::size_t i = tables.nodes.size(); i-- > 1;)
-    if (wanted[i]) wanted[tables.nodes[i].parent] = true;
+  add_callers(tables, wanted);
 
   shard::LiveState state;
   state.watch = snapshot.watch;
@@ -1139,6 +1179,9 @@ shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot, const MayRead
   data.counters = tables.counters;
   Interned shard(data);
   find_small_regions(snapshot, shard);
+  std::vector<bool> now = nodes_now(snapshot);
+  add_callers(tables, now);
+  read_lines_first(tables, now, may_read_lines);
   const std::vector<std::uint32_t> path_of = add_paths(tables, {}, may_read_lines, shard);
 
   std::size_t events = 0;

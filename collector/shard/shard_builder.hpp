@@ -22,14 +22,18 @@ namespace clusterprof::collector {
 // that feeds the NodeState. All snapshots must come from the same NodeState.
 class ShardBuilder {
  public:
+  enum class LinesOf : std::uint8_t {
+    kStacksNow,  // where threads and calls are when the snapshot is taken
+    kAnything,
+  };
   // Whether more debug information may be read, after `spent` CPU time was used for it. Called repeatedly.
-  using MayReadLines = std::function<bool(std::chrono::nanoseconds spent)>;
+  using MayReadLines = std::function<bool(LinesOf, std::chrono::nanoseconds spent)>;
 
   // Fills everything except Node::collector_cpu_ns, collector_max_rss_bytes and the settings. Native frames
   // whose debug information may not be read get their name from the symbol table, and no line and no inlined
   // calls.
   shard::ShardData build(
-      const NodeSnapshot& snapshot, const MayReadLines& may_read_lines = [](auto) { return true; });
+      const NodeSnapshot& snapshot, const MayReadLines& may_read_lines = [](auto, auto) { return true; });
   // The same of NodeState::live_snapshot(), but for sequence and the node's collector. Names only the call
   // paths that it has.
   shard::LiveState build_live(const NodeSnapshot& snapshot, const MayReadLines& may_read_lines);
@@ -37,6 +41,10 @@ class ShardBuilder {
  private:
   struct Interned;  // the tables of one shard
 
+  void open_modules(const RawTables& tables);
+  // Looks up the lines of these nodes of call paths first, before anything else uses up the time for it.
+  void read_lines_first(const RawTables& tables, const std::vector<bool>& nodes,
+                        const MayReadLines& may_read_lines);
   // By raw node: its path, and 0 for those that are not wanted; empty: all are. Whose child is wanted is
   // wanted, too.
   std::vector<std::uint32_t> add_paths(const RawTables& tables, const std::vector<bool>& wanted,

@@ -68,5 +68,59 @@ class Running(recording.RecordingTest):
         self.assertEqual(finding["ranks"], [0, 1])
 
 
+# The main thread and others keep all processors busy.
+HANGS = r"""
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+static volatile int stop;
+static void *burn(void *unused) {
+  while (!stop) {
+  }
+  return unused;
+}
+static void hang_here(void) {
+  while (!stop) { /* line of the hang */
+  }
+}
+int main(int argc, char **argv) {
+  pthread_t thread;
+  alarm(200);
+  for (int i = 0; i < atoi(argv[1]); ++i) pthread_create(&thread, 0, burn, 0);
+  hang_here();
+}
+"""
+
+
+class HangsAtOnce(recording.RecordingTest):
+    """The first answer of `stacks` that knows where a program is has its line, although no processor is idle."""
+
+    def test_stacks(self):
+        self.need("gcc")
+        source, program, run = (os.path.join(self.directory, name) for name in ("hang.c", "hang", "run"))
+        with open(source, "w") as file:
+            file.write(HANGS)
+        subprocess.run(["gcc", "-g", "-O0", "-pthread", source, "-o", program], check=True)
+        line = next(number for number, text in enumerate(HANGS.split("\n"), 1) if "line of the hang" in text)
+        process = subprocess.Popen([recording.CLUSTERPROF, "-q", "-o", run, program, str(2 * len(os.sched_getaffinity(0)))],
+                                   cwd=self.directory, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.terminate)
+        deadline = time.monotonic() + 110
+        begin = time.monotonic()
+        while True:
+            done = subprocess.run([recording.CLUSTERPROF, "stacks", "--json", run], capture_output=True, text=True, timeout=60)
+            found = [frame for row in json.loads(done.stdout)["classes"] for frame in row["frames"]
+                     if frame["function"] == "hang_here"] if done.returncode == 0 else []
+            if found:
+                break
+            self.assertLess(time.monotonic(), deadline, done)
+            time.sleep(0.02)
+        print(f"lines after {time.monotonic() - begin:.1f} s", flush=True)
+        self.assertEqual([(os.path.basename(frame["file"] or ""), frame["line"]) for frame in found], [("hang.c", line)], done.stdout)
+        text = subprocess.run([recording.CLUSTERPROF, "stacks", run], capture_output=True, text=True, timeout=60).stdout
+        self.assertRegex(text, rf"hang_here\(\).*hang\.c:{line}")
+
+
 if __name__ == "__main__":
     recording.main()

@@ -185,7 +185,7 @@ TEST_F(LiveSnapshot, NamesOnlyWhatItHas) {
   sample(3000, 0x10101);
   ShardBuilder builder;
   const shard::LiveState state =
-      builder.build_live(state_.live_snapshot(at(3000)), [](nanoseconds) { return true; });
+      builder.build_live(state_.live_snapshot(at(3000)), [](auto, auto) { return true; });
   ASSERT_EQ(state.data.ranks.size(), 1u);
   EXPECT_EQ(state.rss_bytes, std::vector<std::uint64_t>{4096});
   EXPECT_EQ(state.data.paths.size(), 2u) << "the root and where it is now";

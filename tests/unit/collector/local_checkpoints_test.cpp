@@ -45,7 +45,7 @@ struct LocalFiles : testing::Test {
   }
   static void write(ShardFile& file, ShardFile::Which which) {
     const NodeSnapshot nothing;
-    ASSERT_TRUE(file.write(nothing, which, [](auto) { return true; }));
+    ASSERT_TRUE(file.write(nothing, which, [](auto, auto) { return true; }));
   }
   static void bring_home(const fs::path& place) { bring_home_checkpoints({place}); }
   // What a collector that was killed leaves: its file without the lock. `use`: what it did before.
@@ -174,7 +174,7 @@ TEST_F(LocalFiles, CheckpointOutlivesALastShardThatCannotBeWritten) {
     write(file, ShardFile::Which::kCheckpoint);
     fs::create_directories(shard / "in the way");  // so the claim cannot be renamed
     const NodeSnapshot nothing;
-    EXPECT_FALSE(file.write(nothing, ShardFile::Which::kLast, [](auto) { return true; }));
+    EXPECT_FALSE(file.write(nothing, ShardFile::Which::kLast, [](auto, auto) { return true; }));
   }
   ASSERT_TRUE(local_shard());
   EXPECT_EQ(contents(claim), "n1:" + local_shard()->string() + "\n");

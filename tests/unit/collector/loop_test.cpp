@@ -107,6 +107,17 @@ TEST(CheckpointTimes, NodesOfOneJobWriteAtDifferentTimes) {
   EXPECT_EQ((CheckpointTimes{seconds(5), 0.9, 1}.first()), seconds(1));
 }
 
+TEST(MayReadLines, OfWhereThreadsAreAtOnceAndOfTheRestLater) {
+  using Of = ShardBuilder::LinesOf;
+  EXPECT_TRUE(may_read_lines(Of::kStacksNow, milliseconds(0), milliseconds(10)));
+  EXPECT_TRUE(may_read_lines(Of::kStacksNow, milliseconds(99), seconds(0)));
+  EXPECT_FALSE(may_read_lines(Of::kStacksNow, milliseconds(106), seconds(1))) << "1 s / 200 is 5 ms";
+  EXPECT_TRUE(may_read_lines(Of::kStacksNow, milliseconds(106), seconds(2)));
+  EXPECT_FALSE(may_read_lines(Of::kAnything, milliseconds(0), seconds(9)));
+  EXPECT_TRUE(may_read_lines(Of::kAnything, milliseconds(0), seconds(11)));
+  EXPECT_FALSE(may_read_lines(Of::kAnything, milliseconds(10), seconds(11)));
+}
+
 TEST(CheckpointSchedule, IsDueAnIntervalAfterTheLastCheckpointBegan) {
   CheckpointSchedule schedule({});
   const CheckpointSchedule::Clock::time_point begin{};

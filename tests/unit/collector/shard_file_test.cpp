@@ -65,7 +65,7 @@ TEST_F(ShardNames, ClaimBecomesTheShard) {
   NodeSnapshot nothing;
   for (const auto which :
        {ShardFile::Which::kCheckpoint, ShardFile::Which::kCheckpoint, ShardFile::Which::kLast}) {
-    ASSERT_TRUE(file.write(nothing, which, [](auto) { return true; }));
+    ASSERT_TRUE(file.write(nothing, which, [](auto, auto) { return true; }));
     EXPECT_FALSE(std::filesystem::exists(directory / ".node-n1.claim"));
     EXPECT_TRUE(shard::read_shard(directory / "node-n1.h5"));
   }
@@ -77,7 +77,7 @@ TEST_F(ShardNames, ShardsHaveTheSettings) {
   const auto source = std::make_shared<SettingsSource>();
   source->environment = {"OMP_NUM_THREADS=4"};
   snapshot.settings = source;
-  ASSERT_TRUE(file.write(snapshot, ShardFile::Which::kLast, [](auto) { return true; }));
+  ASSERT_TRUE(file.write(snapshot, ShardFile::Which::kLast, [](auto, auto) { return true; }));
   const Result<shard::ShardData> data = shard::read_shard(directory / "node-n1.h5");
   ASSERT_TRUE(data);
   const std::vector<shard::Setting> expected = {{shard::SettingKind::kVariable, "OMP_NUM_THREADS", "4"}};
@@ -87,7 +87,8 @@ TEST_F(ShardNames, ShardsHaveTheSettings) {
 TEST_F(ShardNames, MissingDirectoryFailsWhenTheShardIsWritten) {
   ShardFile file({directory / "missing", "n1"});
   NodeSnapshot nothing;
-  const Result<void> written = file.write(nothing, ShardFile::Which::kCheckpoint, [](auto) { return true; });
+  const Result<void> written =
+      file.write(nothing, ShardFile::Which::kCheckpoint, [](auto, auto) { return true; });
   ASSERT_FALSE(written.ok());
   EXPECT_FALSE(written.error().message.empty());
 }
