@@ -49,7 +49,9 @@ class FailureSentences : private FindingPhrases {
                 "Nothing has been heard from {} since {} into the run: the node or its collector has ended "
                 "(SIGKILL, out of memory), is suspended, or cannot write{}.",
                 fmt::format("{} {}", f_.ranks.size() == 1 ? "rank" : "ranks", format::rank_list(f_.ranks)),
-                time(Key::kElapsed), last_seen("; rank {} was last seen")),
+                time(Key::kElapsed),
+                f_.ranks.size() == 1 && !last_seen("").empty() ? "; it was last seen" + last_seen("")
+                                                               : last_seen("; rank {} was last seen")),
             ""};
       case Kind::kRanksMissing:
         return FindingText{fmt::format("{} of {} ranks are not in this profile: {}.",

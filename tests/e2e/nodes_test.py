@@ -2,14 +2,35 @@
 CLUSTERPROF_NODE on one host."""
 
 import glob
+import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 
 import recording
 
 NODES = os.path.join(recording.SOURCE, "tests", "support", "mpi_nodes.bash")
+
+# Rank 1 computes, and the others wait for it.
+GOES_AWAY = r"""
+#include <mpi.h>
+#include <time.h>
+static volatile double sum;
+static void compute_there(time_t end) {
+  while (time(0) < end) sum += 1; /* line of the loss */
+}
+int main(int argc, char **argv) {
+  int rank;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank == 1) compute_there(time(0) + 300);
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Finalize();
+}
+"""
 
 
 class Nodes(recording.RecordingTest):
@@ -80,6 +101,52 @@ class Nodes(recording.RecordingTest):
                           recording.program("mpich", "stencil"), "800", "200", flavour="mpich")
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         self.check(self.report(), ["n1", "n2"], 4)
+
+    def test_a_node_that_goes_away(self):
+        self.need("mpicc.openmpi")
+        self.start("2", "--slots", "2")
+        source, program = (os.path.join(self.directory, name) for name in ("away.c", "away"))
+        with open(source, "w") as file:
+            file.write(GOES_AWAY)
+        subprocess.run(["mpicc.openmpi", "-g", "-O0", source, "-o", program], check=True)
+        line = next(number for number, text in enumerate(GOES_AWAY.split("\n"), 1) if "line of the loss" in text)
+        job = subprocess.Popen(["bash", NODES, "-d", self.state, "run", "-n", "3", "--map-by", "node", recording.CLUSTERPROF,
+                                "-o", "run", program], cwd=self.directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               env=dict(os.environ, MPIRUN="mpirun.openmpi"))
+        self.addCleanup(job.communicate)
+        self.addCleanup(job.kill)
+        deadline = time.monotonic() + 150
+        while True:  # until the shards have all ranks, and rank 1 where it stays
+            done = subprocess.run([recording.CLUSTERPROF, "stacks", "--json", "run"], cwd=self.directory, capture_output=True, timeout=60)
+            classes = json.loads(done.stdout)["classes"] if done.returncode == 0 else []
+            at = {rank: frame["function"] for row in classes for frame in row["frames"] for rank in row["ranks"]}
+            places = {rank for row in classes for rank in row["ranks"] if any(frame["function"] == "compute_there" for frame in row["frames"])}
+            if set(at) == {0, 1, 2} and places == {1}:
+                break
+            self.assertLess(time.monotonic(), deadline, done)
+            time.sleep(0.2)
+        # All that runs on the node ends with its first process.
+        with open(os.path.join(self.state, "nodes", "n2.pid")) as file:
+            os.kill(int(file.read().split()[0]), signal.SIGKILL)
+        said = job.communicate(timeout=150)[1].decode()
+        self.assertNotEqual(job.returncode, 0, said)
+        self.await_last_shard()
+        report = self.report(options=["--ended"])
+        failure = report["failure"]
+        self.assertIsNotNone(failure, said)
+        self.assertEqual((failure["kind"], failure["rank"], failure["status"], failure["signal"]), ("node", 1, None, None), said)
+        self.assertEqual((failure["function"], os.path.basename(failure["file"]), failure["line"]), ("compute_there", "away.c", line))
+        self.assertEqual([frame.partition(" ")[0].partition("(")[0] for frame in failure["call_path"]][:2], ["main", "compute_there"])
+        self.assertEqual(report["run"]["state"], "lost")
+        self.assertFalse(report["run"]["complete"])
+        first = report["findings"][0]
+        self.assertEqual((first["kind"], first["rank"], first["ranks"]), ("ranks_silent", 1, [1]), report["findings"])
+        self.assertFalse({"deadlock", "rank_failed"} & {finding["kind"] for finding in report["findings"]}, report["findings"])
+        lost = {rank["rank"]: rank["exit"]["lost"] for rank in report["ranks"]}
+        self.assertEqual((len(lost), lost[1]), (3, True))
+        text = subprocess.run([recording.CLUSTERPROF, "report", "--ended", "run"], cwd=self.directory, capture_output=True, text=True, timeout=60).stdout
+        self.assertRegex(" ".join(text.split()), rf"Findings .* high Nothing has been heard from rank 1 since .*; it was last seen in "
+                         rf"compute_there\(\) away\.c:{line}\. high Ranks 0, 2 ")
 
     def test_node_names_from_the_environment(self):
         wrapper = os.path.join(self.directory, "as_node")
