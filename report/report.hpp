@@ -19,15 +19,18 @@
 namespace clusterprof::report {
 
 struct TextOptions {
-  int width = 80;                     // columns; below 40 counts as 40
-  bool colour = false;                // ANSI colours
-  std::vector<std::string> sections;  // of section_names(), in their own order; empty: all, some shortened
-  std::size_t rows = 15;              // of the long tables
-  bool unicode = false;               // block characters where they say more
+  int width = 80;       // columns; below 40 counts as 40
+  bool colour = false;  // ANSI colours
+  // Of section_names(), or of section_names_of_end(), in their own order; empty: all, some shortened.
+  std::vector<std::string> sections;
+  std::size_t rows = 15;  // of the long tables
+  bool unicode = false;   // block characters where they say more
 };
 
 // The names render_text() knows, in the order in which it prints them.
 const std::vector<std::string>& section_names();
+// Those of them that an analysis of the end of a run has.
+const std::vector<std::string>& section_names_of_end();
 
 // Ends with a newline. Valid UTF-8 without control characters other than newline and, with
 // `colour`, our own escape sequences, whatever the names in the profile are.

@@ -190,7 +190,6 @@ void Verbs::add_report() {
       ->type_name("TIME")
       ->excludes(html)  // time can be selected in the page
       ->excludes(oneline)
-      ->excludes("--section")
       ->excludes("--region");
   report_verb
       ->add_option("--at", report_options.at,

@@ -230,6 +230,21 @@ int memory_at(const ReportOptions& options, const report::Analysis& analysis) {
   return print(report::render_text(analysis, *held, text));
 }
 
+// The first of these sections that the end of a run does not have.
+std::optional<std::string> unknown_of_end(const std::vector<std::string>& sections) {
+  const std::vector<std::string>& known = report::section_names_of_end();
+  for (const std::string& section : sections)
+    if (std::find(known.begin(), known.end(), section) == known.end()) return section;
+  return std::nullopt;
+}
+
+// "summary, ranks, hotspots"
+std::string listed(const std::vector<std::string>& names) {
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  return list;
+}
+
 // RUN/report.html at the end of a job. What the banner says of it: where it is, or how to make it; nothing
 // where it cannot be made.
 std::string leave_page(const BannerOptions& options, const fs::path& run, const report::Analysis& analysis) {
@@ -266,6 +281,11 @@ int report(const ReportOptions& options) {
     if (!last_ns)
       return complain(kBadUsage,
                       "--last: a time of at least a second, as 60s, 5m or 2h, not '" + options.last + "'");
+    if (const auto unknown = unknown_of_end(options.sections))
+      return complain(kBadUsage,
+                      "--section " + *unknown +
+                          ": known of the whole run only, so leave --last out. With it there are " +
+                          listed(report::section_names_of_end()));
     Result<AnalysedRun> whole = analysed_run(run, true, job_of(options));
     if (!whole) return complain(whole.error());
     const Result<const ShardData*> head = whole.value().profile.head();

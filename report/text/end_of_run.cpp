@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "report/format/characters.hpp"
@@ -27,22 +28,31 @@ class EndSections : private Section {
       : Section(report), last_(last), unicode_(report.options.unicode) {}
 
   void print() {
+    page_.section(fmt::format("clusterprof report  {}", printable(a_.run.id)), words::stretch(last_));
+    for (const auto& [name, print] : kSections)
+      if (all_ || asked(name)) (this->*print)();
+    if (!all_) return;
+    page_.blank();
+    page_.paragraph({"  "}, words::what_is_left_out(last_));
+  }
+
+  static std::vector<std::string> names() {
+    std::vector<std::string> names;
+    for (const auto& [name, print] : kSections) names.emplace_back(name);
+    return names;
+  }
+
+ private:
+  void summary() {
     const RunInfo& run = a_.run;
-    page_.section(fmt::format("clusterprof report  {}", printable(run.id)), words::stretch(last_));
     for (const std::string& line : command_lines(run, 1)) page_.line(fmt::format("  {}", line));
     page_.line(fmt::format("  {}, {}", ranks_and_nodes(run), words::state(run)));
     for (const Finding& finding : a_.findings)
       page_.paragraph({fmt::format("  {:<8}", name_of(finding.severity)), severity_style(finding.severity)},
                       words::sentences(finding, paths_));
     categories();
-    ranks();
-    functions();
-    print_timeline(page_, a_, {rows_, true, unicode_});
-    page_.blank();
-    page_.paragraph({"  "}, words::what_is_left_out(last_));
   }
 
- private:
   void categories() {
     page_.section("Main threads by category",
                   fmt::format("{} of rank time in all", seconds(a_.rank_seconds)));
@@ -100,11 +110,21 @@ class EndSections : private Section {
     note_the_rest(shown, a_.functions.size());
   }
 
+  void timeline() { print_timeline(page_, a_, {rows_, true, unicode_}); }
+
+  static constexpr std::pair<const char*, void (EndSections::*)()> kSections[] = {
+      {"summary", &EndSections::summary},
+      {"ranks", &EndSections::ranks},
+      {"hotspots", &EndSections::functions},
+      {"timeline", &EndSections::timeline}};
+
   const EndOfRun& last_;
   const bool unicode_;
 };
 
 }  // namespace
+
+std::vector<std::string> names_of_end_sections() { return EndSections::names(); }
 
 void print_end_of_run(Report& report) { EndSections(report, *report.analysis.last).print(); }
 

@@ -179,6 +179,11 @@ const std::vector<std::string>& section_names() {
   return kNames;
 }
 
+const std::vector<std::string>& section_names_of_end() {
+  static const std::vector<std::string> kNames = text::names_of_end_sections();
+  return kNames;
+}
+
 std::string render_text(const Analysis& analysis, const TextOptions& options) {
   const auto width = static_cast<std::size_t>(std::max(options.width, kNarrowest));
   text::Report report{analysis, options, ShortPaths(analysis), Page(width, options.colour)};

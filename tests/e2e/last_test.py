@@ -65,7 +65,13 @@ class Last(recording.RecordingTest):
         self.assertIn("are known of the whole run only", " ".join(text.split()))
         self.assertIn("rest()", text)
         self.clusterprof("--last", "soon", status=2)
-        self.clusterprof("--last", "3s", "--section", "ranks", status=2)
+        self.assertEqual({line.split("  ")[0] for line in text.splitlines() if line and not line.startswith(" ")},
+                         {"clusterprof report", "Main threads by category", "Ranks", "Hotspots", "Over time"})
+        ranks = self.clusterprof("--last", "3s", "--section", "ranks", "timeline")
+        self.assertRegex(ranks, r"the last 3\.[0-9]+ s, from ")
+        self.assertEqual({line.split("  ")[0] for line in ranks.splitlines() if line and not line.startswith(" ")},
+                         {"clusterprof report", "Ranks", "Over time"})
+        self.assertIn("comm: known of the whole run only", self.clusterprof("--last", "3s", "--section", "ranks", "comm", status=2))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "profile_builder.hpp"
 #include "report/report.hpp"
@@ -96,6 +98,26 @@ TEST(EndOfRun, SaysNothingOfWhatIsKnownOfTheWholeRunOnly) {
   const std::string text = render_text(end, {});
   EXPECT_NE(text.find("the last 2.05 s, from 6.14 s after the start"), std::string::npos) << text;
   EXPECT_EQ(text.find("efficiency"), std::string::npos);
+}
+
+TEST(EndOfRun, HasTheSectionsThatAreAskedFor) {
+  const TwoRanks run;
+  const std::optional<Analysis> end = analyse_end(run.data, analyse(run.data), 2.1);
+  ASSERT_TRUE(end);
+  const std::vector<std::pair<std::string, std::string>> titles{{"summary", "Main threads by category"},
+                                                                {"ranks", "\nRanks"},
+                                                                {"hotspots", "\nHotspots"},
+                                                                {"timeline", "\nOver time"}};
+  ASSERT_EQ(section_names_of_end().size(), titles.size());
+  for (std::size_t i = 0; i < titles.size(); ++i) {
+    EXPECT_EQ(section_names_of_end()[i], titles[i].first);
+    TextOptions options;
+    options.sections = {titles[i].first};
+    const std::string text = render_text(*end, options);
+    EXPECT_NE(text.find("the last "), std::string::npos) << text;
+    for (const auto& [name, title] : titles)
+      EXPECT_EQ(text.find(title) != std::string::npos, name == titles[i].first) << name << text;
+  }
 }
 
 TEST(EndOfRun, IsNotKnownWithoutATimeline) {
