@@ -582,7 +582,8 @@ void NodeState::add_up_helpers(RankGroup& group) {
     group.helpers.thread_table.add(process.past->thread_table);
     const SystemUsage usage = own_usage(usage_of(*process.past, process.usage), process);
     add_usage(group.helpers_usage, usage);
-    keep_ended(group, row_of(process, *process.past, usage, start, end_of(process, *process.past)));
+    keep_ended(group,
+               row_of(process, *process.past, usage, start, end_of(process, *process.past), store_.tables()));
     rank_of_.erase(process.id);
     it = group.processes.erase(it);
   }

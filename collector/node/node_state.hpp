@@ -280,7 +280,8 @@ class NodeState {
   [[nodiscard]] Requester find_requester(const Process& child, std::uint32_t request);
   void find_origin(Process& process, const wire::SegmentHeader& header);
   [[nodiscard]] static shard::Process row_of(const Process& process, const ProcessReport& report,
-                                             const SystemUsage& usage, Instant start, std::uint64_t end_ns);
+                                             const SystemUsage& usage, Instant start, std::uint64_t end_ns,
+                                             const RawTables& tables);
   // When a process ended that is not alive.
   [[nodiscard]] static std::uint64_t end_of(const Process& process, const ProcessReport& report);
   void keep_ended(RankGroup& group, shard::Process row) const;
@@ -299,7 +300,7 @@ class NodeState {
   static std::size_t main_process(const std::vector<ProcessView>& views);
   static RankSnapshot rank_snapshot(std::int32_t number, RankGroup& group, std::uint64_t now_ns,
                                     Events events, std::size_t thread_rows, std::vector<shard::Note>& notes,
-                                    LiveTimes* live);
+                                    LiveTimes* live, const RawTables& tables);
   void add_memory(RankSnapshot& snapshot, RankKey key, const RankGroup& group) const;
   NodeSnapshot make_snapshot(Instant now, bool complete, Events events, LiveTimes* live);
   // What its living processes have; for one that was never looked at, the most it ever had.

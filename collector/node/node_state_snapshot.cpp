@@ -222,7 +222,8 @@ std::uint64_t NodeState::end_of(const Process& process, const ProcessReport& rep
 }
 
 shard::Process NodeState::row_of(const Process& process, const ProcessReport& report,
-                                 const SystemUsage& usage, Instant start, std::uint64_t end_ns) {
+                                 const SystemUsage& usage, Instant start, std::uint64_t end_ns,
+                                 const RawTables& tables) {
   shard::Process row;
   row.path = process.created_path;
   row.pid = report.pid != 0 ? report.pid : process.pid;
@@ -252,8 +253,13 @@ shard::Process NodeState::row_of(const Process& process, const ProcessReport& re
     row.children_cpu_ns = std::max(
         row.children_cpu_ns, process.past->usage.children_user_ns + process.past->usage.children_system_ns);
   std::map<std::uint32_t, std::uint64_t> busy_ns;
-  for (const auto& [key, amount] : report.values)
-    if (key.category != shard::Category::kIdle) busy_ns[key.path] += amount.wall_ns;
+  // A thread that waits for others has nothing to do, but for a rank's main thread.
+  const bool is_rank = row.origin == shard::ProcessOrigin::kRank;
+  for (const auto& [key, amount] : report.values) {
+    if (key.category == shard::Category::kIdle) continue;
+    const bool waits = !(is_rank && key.main_thread) && is_wait_for_others(tables, key);
+    busy_ns[key.path] += waits ? std::min(amount.cpu_ns, amount.wall_ns) : amount.wall_ns;
+  }
   for (const auto& [path, ns] : busy_ns) {
     if (ns <= row.top_ns) continue;
     row.top_path = path;
@@ -294,7 +300,7 @@ std::size_t NodeState::main_process(const std::vector<ProcessView>& views) {
 
 RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std::uint64_t now_ns,
                                       Events events, std::size_t thread_rows, std::vector<shard::Note>& notes,
-                                      LiveTimes* live) {
+                                      LiveTimes* live, const RawTables& tables) {
   std::vector<ProcessView> views;
   views.reserve(group.processes.size());
   for (Process& process : group.processes) views.push_back(view(process, now_ns, events, live));
@@ -350,7 +356,8 @@ RankSnapshot NodeState::rank_snapshot(std::int32_t number, RankGroup& group, std
   snapshot.processes = group.ended;
   snapshot.processes.insert(snapshot.processes.end(), group.ended_alike.begin(), group.ended_alike.end());
   for (const ProcessView& each : views)
-    snapshot.processes.push_back(row_of(*each.process, each.report, each.usage, each.start, each.end_ns));
+    snapshot.processes.push_back(
+        row_of(*each.process, each.report, each.usage, each.start, each.end_ns, tables));
   std::sort(snapshot.processes.begin(), snapshot.processes.end(),
             [](const shard::Process& a, const shard::Process& b) {
               return std::pair(a.start_utc_ns, a.pid) < std::pair(b.start_utc_ns, b.pid);
@@ -462,8 +469,8 @@ NodeSnapshot NodeState::make_snapshot(Instant now, bool complete, Events events,
       std::clamp(kJobThreadRows / std::max(1u, world_size()), kMinThreadRows, shard::kMaxThreadRows);
   for (auto& [key, group] : ranks_) {
     if (group.processes.empty() || is_above_ranks(key)) continue;
-    snapshot.ranks.push_back(
-        rank_snapshot(numbers.at(key), group, now.mono_ns, events, thread_rows, run.notes, live));
+    snapshot.ranks.push_back(rank_snapshot(numbers.at(key), group, now.mono_ns, events, thread_rows,
+                                           run.notes, live, store_.tables()));
     if (live == nullptr) {
       snapshot.ranks.back().report.call_waiting_helpers_idle(store_.tables());
       add_memory(snapshot.ranks.back(), key, group);

@@ -139,21 +139,21 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   clocks = other.clocks;
 }
 
+bool is_wait_for_others(const RawTables& tables, const RawValueKey& key) {
+  if (key.category != shard::Category::kIo || key.path == 0) return false;
+  std::optional<Descriptor> descriptor;
+  RawFrame leaf = tables.frames[tables.nodes[key.path].frame];
+  if (leaf.kind == RawKind::kDescriptor) {
+    descriptor = static_cast<Descriptor>(leaf.a);
+    leaf = tables.frames[tables.nodes[tables.nodes[key.path].parent].frame];
+  }
+  return leaf.kind == RawKind::kKernel && waits_for_others(static_cast<std::int32_t>(leaf.a), descriptor);
+}
+
 void ProcessReport::call_waiting_helpers_idle(const RawTables& tables) {
-  const auto waits = [&](std::uint32_t path) {
-    std::optional<Descriptor> descriptor;
-    RawFrame leaf = tables.frames[tables.nodes[path].frame];
-    if (leaf.kind == RawKind::kDescriptor) {
-      descriptor = static_cast<Descriptor>(leaf.a);
-      leaf = tables.frames[tables.nodes[tables.nodes[path].parent].frame];
-    }
-    return leaf.kind == RawKind::kKernel && waits_for_others(static_cast<std::int32_t>(leaf.a), descriptor);
-  };
   std::vector<std::pair<RawValueKey, RawAmount>> idle;
   for (auto& [key, amount] : values) {
-    if (key.category != shard::Category::kIo || key.main_thread || key.path == 0 ||
-        amount.wall_ns <= amount.cpu_ns || !waits(key.path))
-      continue;
+    if (key.main_thread || amount.wall_ns <= amount.cpu_ns || !is_wait_for_others(tables, key)) continue;
     RawAmount& blocked = idle.emplace_back(key, RawAmount{}).second;
     blocked.wall_ns = amount.wall_ns - amount.cpu_ns;
     amount.wall_ns = amount.cpu_ns;

@@ -123,4 +123,7 @@ struct ProcessReport {
   void call_waiting_helpers_idle(const RawTables& tables);
 };
 
+// Whether such a value is of a call that waits for others: accept, recv, a read of a pipe and the like.
+[[nodiscard]] bool is_wait_for_others(const RawTables& tables, const RawValueKey& key);
+
 }  // namespace clusterprof::collector

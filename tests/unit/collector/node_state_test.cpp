@@ -1820,6 +1820,11 @@ TEST_F(NodeStateTest, HelpersThatWaitForOthersAreIdleAndTheMainThreadIsInIo) {
     EXPECT_EQ((wall[{false, Category::kIdle}]), now.waits ? 2 * 80u : 0u);
     EXPECT_EQ((wall[{false, Category::kIo}]), now.waits ? 2 * 10u : 2 * 90u);
     EXPECT_EQ((samples[{false, Category::kIo}] + samples[{false, Category::kIdle}]), 4u);
+    // Nor do processes spend most of their time there.
+    for (const shard::Process& process : snapshot.ranks[0].processes) {
+      const bool is_rank = process.pid == 100;
+      EXPECT_EQ(process.top_ns / kMs, is_rank ? (now.waits ? 90u + 10u : 2 * 90u) : (now.waits ? 10u : 90u));
+    }
   }
 }
 
