@@ -80,4 +80,8 @@ bool is_openmp_wait(const CallPaths& paths, std::uint32_t path);
 // For a call path with a value of category idle or io.
 OffCpu off_cpu_of(const CallPaths& paths, std::uint32_t path);
 
+// For one of kind kLock: whether it is for a lock that another thread holds, and not for a condition or the
+// result of another thread.
+bool waits_for_holder(const CallPaths& paths, std::uint32_t path);
+
 }  // namespace clusterprof::report

@@ -139,11 +139,12 @@ struct Limits {
   double kernel_s = 0;                        // of compute: system calls
   double page_fault_s = 0, mapping_s = 0;     // of memory; the rest of it: data that no cache holds
   std::array<double, kOffCpuKinds> idle_s{};  // of idle
-  // Of a main thread's idle and io: while processes that it waited for worked; and this time by what limited
-  // them.
+  // Of a main thread's idle and io: while processes, or threads of its own, that it waited for worked; and
+  // this time by what limited them.
   std::array<double, kOffCpuKinds> relayed_idle_s{};
   double relayed_io_s = 0;
   std::array<double, kLimits> workers_s{};
+  double threads_s = 0;  // of workers_s: by threads
   // Of the rest of idle and io, and of what was relayed: while it waited in calls that take data which
   // threads or processes make. It is a class of the verdict where these are slow (FindingKind::kInputBound):
   // find_bottlenecks() sets it to 0 for other ranks, and adds it up for the run.

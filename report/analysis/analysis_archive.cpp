@@ -373,7 +373,8 @@ CLUSTERPROF_MEMBERS(NodeInfo, name, ranks, elapsed_s, cpu_s, collector_cpu_s, co
                     sent_bytes, disk_read_bytes, disk_written_bytes, as_of_utc_ns, next_within_ns, collector,
                     state, as_of_s, group, requested_memory_bytes)
 CLUSTERPROF_MEMBERS(Limits, time_s, kernel_s, page_fault_s, mapping_s, idle_s, relayed_idle_s, relayed_io_s,
-                    workers_s, input_idle_s, input_io_s, input_relayed_s, input_path, most_path, most_s)
+                    workers_s, threads_s, input_idle_s, input_io_s, input_relayed_s, input_path, most_path,
+                    most_s)
 CLUSTERPROF_MEMBERS(RankInfo, rank, node, pid, command, elapsed_s, paused_s, recorded_s, cpu_s, user_s,
                     kernel_s, samples, threads, processes, category_s, activity_s, useful_s, mpi_wait_s,
                     mpi_transfer_s, mpi_runnable_s, startup_s, mpi_io_s, mpi_helper_threads,

@@ -45,29 +45,6 @@ FindingAction action_for_wait(OffCpu kind) {
   return FindingAction::kFindWhatIsAwaited;
 }
 
-bool waits_for_holder(const CallPaths& paths, std::uint32_t path) {
-  constexpr int kFrames = 8;  // from the system call to the function that locks
-  bool python_lock = false;
-  for (int i = 0; i < kFrames && path != 0; ++i, path = paths.parent(path)) {
-    const shard::Frame* const frame = paths.frame(path);
-    if (frame == nullptr) return false;
-    const std::string_view name = paths.text(frame->name);
-    const auto says = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
-    if (frame->kind == shard::FrameKind::kPython) {
-      // Conditions, queues and pools wait for locks of their own, which no thread holds.
-      const std::string_view file = paths.text(frame->file);
-      const auto is_in = [&](std::string_view module) { return file.ends_with(module); };
-      return python_lock && !is_in("threading.py") && !is_in("queue.py") && !is_in("_base.py") &&
-             !is_in("thread.py") && !is_in("locks.py");
-    }
-    if (says("mutex_lock") || says("mutex_timedlock") || says("mutex_clocklock") || says("lll_lock_wait") ||
-        says("rwlock") || says("set_lock") || says("spin_lock") || name == "flock")
-      return true;
-    python_lock = python_lock || says("PyThread_acquire_lock");
-  }
-  return false;
-}
-
 // Whether most of the waiting for locks is for locks that another thread holds. Threads wait for a condition
 // or for the result of another thread in the same way, but no thread could end that sooner by holding a lock
 // for less time.

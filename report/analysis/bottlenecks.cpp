@@ -135,7 +135,13 @@ class Describer {
     const auto part = [&](Key key, double part_s) {
       if (part_s > 0) row.evidence.set(key, part_s);
     };
-    part(Key::kWorkersTime, verdict_workers_s(limits, limit));
+    const double workers_s = verdict_workers_s(limits, limit);
+    part(Key::kWorkersTime, workers_s);
+    if (workers_s > 0 && limits.threads_s > 0) {
+      const double all_s = std::accumulate(limits.workers_s.begin(), limits.workers_s.end(), 0.0);
+      const bool only = limits.threads_s >= (1 - kNegligible) * all_s;
+      row.evidence.set(Key::kWorkerKind, std::string(only ? "threads" : "threads and processes"));
+    }
     if (limit == Limit::kIdle) add_idle_kinds(verdict_idle_s(limits), row.evidence);
     if (limit == Limit::kCompute) part(Key::kKernel, limits.kernel_s);
     if (limit == Limit::kMemory) {

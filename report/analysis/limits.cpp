@@ -9,6 +9,8 @@
 #include <set>
 #include <utility>
 
+#include "base/number_list.hpp"
+#include "base/thread_pools.hpp"
 #include "report/analysis/channels.hpp"
 #include "report/analysis/tables.hpp"
 
@@ -24,6 +26,12 @@ void offer(Limits& to, Limit which, std::uint32_t path, double time_s) {
   if (!more && (time_s != to.most_s[limit] || path >= to.most_path[limit])) return;
   to.most_s[limit] = time_s;
   to.most_path[limit] = path;
+}
+
+// How many the rank may use; 0: not known.
+std::size_t count_processors(const shard::ShardData& head, const shard::Rank& rank) {
+  if (const auto bound = parse_number_list(head.strings[rank.affinity])) return bound->size();
+  return rank.node < head.nodes.size() ? head.nodes[rank.node].cpus : 0;
 }
 
 // A part of `ns`, as `part` is of `whole`.
@@ -142,10 +150,17 @@ void LimitTime::find_processes() {
     else
       of_process_[process.path] = true;
   }
+  std::set<std::string> progress;
+  for (const ThreadPool& pool : kThreadPools)
+    if (pool.kind == PoolKind::kHelper) progress.insert(pool_frame_name(pool));
+  is_progress_.resize(paths_.size());
   for (std::uint32_t path = 1; path < paths_.size(); ++path) {
     const std::uint32_t above = paths_.parent(path);
     of_process_[path] =
         of_process_[path] || of_process_[above] || forks.contains({above, paths_.function(path)});
+    const shard::Frame* const frame = paths_.frame(path);
+    is_progress_[path] = is_progress_[above] ||
+                         (above == 0 && frame != nullptr && progress.contains(paths_.text(frame->name)));
   }
 }
 
@@ -156,21 +171,40 @@ std::uint64_t LimitTime::Workers::of_busy(std::uint64_t ns) const {
   return busy_ns == 0 ? 0 : scaled(ns, relayed_ns(), busy_ns);
 }
 
-bool LimitTime::is_worker(const shard::Value& value, const Cause& known) const {
-  return !value.main_thread && known.cause < causes::kIdle && known.cause != causes::kMpi &&
-         of_process_[value.path];
+LimitTime::Awaits LimitTime::worker(const RankInput& rank, const shard::Value& value,
+                                    const Cause& known) const {
+  if (value.main_thread || known.cause >= causes::kIdle || known.cause == causes::kMpi)
+    return Awaits::kNothing;
+  if (of_process_[value.path]) return makes_processes_[rank.index] ? Awaits::kProcesses : Awaits::kNothing;
+  return is_progress_[value.path] ? Awaits::kNothing : Awaits::kThreads;
 }
 
-LimitTime::Workers LimitTime::sum_workers(const RankInput& rank) const {
-  Workers workers;
-  if (!rank.sampled || !makes_processes_[rank.index]) return workers;
+// threads_use_all: while these have nearly all processors that the rank may use, the main thread would gain
+// nothing by working, too, whatever it waits for.
+LimitTime::WorkersOfRank LimitTime::sum_workers(const RankInput& rank, bool& threads_use_all) const {
+  WorkersOfRank workers;
+  threads_use_all = false;
+  if (!rank.sampled) return workers;
+  std::uint64_t ran_ns = 0, main_ns = 0, other_ns = 0;
   for (std::size_t i = 0; i < rank.values.size(); ++i) {
     const shard::Value& value = rank.values[i];
     const Cause& known = causes_[rank.cells[i]];
     if (!known.counts) continue;
-    if (value.main_thread && known.awaits_processes) workers.awaited_ns += value.wall_ns;
-    if (is_worker(value, known)) workers.busy_ns += value.wall_ns;
+    if (value.main_thread) {
+      main_ns += value.wall_ns;
+      if (known.awaits == Awaits::kAnything) other_ns += value.wall_ns;
+      if (known.awaits < Awaits::kAnything) workers[index_of(known.awaits)].awaited_ns += value.wall_ns;
+    } else if (const Awaits kind = worker(rank, value, known); kind != Awaits::kNothing) {
+      workers[index_of(kind)].busy_ns += value.wall_ns;
+      const bool ran = known.cause != causes::kRunnable && known.cause != causes::kIo;
+      if (kind == Awaits::kThreads && ran) ran_ns += value.wall_ns;
+    }
   }
+  if (!makes_processes_[rank.index]) workers[index_of(Awaits::kProcesses)] = {};
+  const auto processors = static_cast<double>(count_processors(head_, head_.ranks[rank.index]));
+  threads_use_all = processors > 0 && static_cast<double>(ran_ns) >=
+                                          thresholds::kBusy * processors * static_cast<double>(main_ns);
+  if (threads_use_all) workers[index_of(Awaits::kThreads)].awaited_ns += other_ns;
   return workers;
 }
 
@@ -215,19 +249,31 @@ bool LimitTime::passes_data(std::uint32_t path) {
   return found;
 }
 
-// Whether a thread that is blocked there waits for a process of its own, or for what such a process sends.
-bool LimitTime::awaits_processes(std::uint32_t path) {
+// What a thread that is blocked there waits for. A mutex is held by a thread that does something else: its
+// holder may work, but the waiting is what costs.
+LimitTime::Awaits LimitTime::awaits(std::uint32_t path) {
   switch (off_cpu_of(paths_, path)) {
     case OffCpu::kChild:
-      return true;
+      return Awaits::kProcesses;
+    case OffCpu::kJoin:
+      return Awaits::kThreads;
     case OffCpu::kLock:
+      if (passes_data(path)) return Awaits::kProcesses;
+      return waits_for_holder(paths_, path) ? Awaits::kNothing : Awaits::kThreads;
     case OffCpu::kPoll:
+      return passes_data(path) ? Awaits::kProcesses : Awaits::kAnything;
     case OffCpu::kPipe:
     case OffCpu::kNetwork:
-      return passes_data(path);
-    default:
-      return false;
+      return passes_data(path) ? Awaits::kProcesses : Awaits::kNothing;
+    case OffCpu::kSleep:
+    case OffCpu::kOther:
+      return Awaits::kAnything;
+    case OffCpu::kGil:
+    case OffCpu::kFile:
+    case OffCpu::kOpenMp:
+      break;
   }
+  return Awaits::kNothing;
 }
 
 // Of the cells that have been added since.
@@ -236,8 +282,10 @@ void LimitTime::find_causes() {
     const auto& [path, category] = cells_[cell];
     grow(causes_, cell + 1);
     const bool is_blocked = category == Category::kIdle || category == Category::kIo;
+    Awaits what = is_blocked ? awaits(path) : Awaits::kNothing;
+    if (what != Awaits::kProcesses && category == Category::kIo) what = Awaits::kNothing;
     causes_.back() = {places_.of(path), cause_of(paths_, path, category),
-                      !cpu_clock_ || category != Category::kIdle, is_blocked && awaits_processes(path),
+                      !cpu_clock_ || category != Category::kIdle, what,
                       is_blocked && input_calls_.wait_at(path).channel == Channel::kTake};
   }
 }
@@ -252,11 +300,17 @@ Limits LimitTime::add(const RankInput& rank, const MemoryUse& memory) {
     helper_memory_ns_.resize(paths_.size());
     bound_.resize(of_function_.size());
   }
-  const Workers workers = sum_workers(rank);
-  const bool any_relayed = workers.relayed_ns() != 0;
+  bool threads_use_all = false;
+  const WorkersOfRank workers = sum_workers(rank, threads_use_all);
+  const bool any_relayed = workers[0].relayed_ns() != 0 || workers[1].relayed_ns() != 0;
+  const auto awaited_by = [&](const Cause& known) -> const Workers* {
+    if (known.awaits == Awaits::kNothing) return nullptr;
+    if (known.awaits != Awaits::kAnything) return &workers[index_of(known.awaits)];
+    return threads_use_all ? &workers[index_of(Awaits::kThreads)] : nullptr;
+  };
   if (any_relayed) grow(relayed_ns_, cells_.size());
   std::array<std::uint64_t, causes::kCount> charged_ns{}, relayed_ns{}, worker_ns{}, input_ns{};
-  std::uint64_t input_relayed_ns = 0, most_input_ns = 0;
+  std::uint64_t input_relayed_ns = 0, most_input_ns = 0, threads_ns = 0;
   for (std::size_t i = 0; i < rank.values.size(); ++i) {
     const shard::Value& value = rank.values[i];
     const Cause& known = causes_[rank.cells[i]];
@@ -266,9 +320,12 @@ Limits LimitTime::add(const RankInput& rank, const MemoryUse& memory) {
       cause = causes::kNativeMemory;
     if (!value.main_thread) {
       if (cause == causes::kNativeMemory && rank.sampled) helper_memory_ns_[value.path] += value.wall_ns;
-      if (!any_relayed || !is_worker(value, known)) continue;
-      const std::uint64_t part_ns = workers.of_busy(value.wall_ns);
+      const Awaits kind = any_relayed ? worker(rank, value, known) : Awaits::kNothing;
+      if (kind == Awaits::kNothing) continue;
+      const std::uint64_t part_ns = workers[index_of(kind)].of_busy(value.wall_ns);
+      if (part_ns == 0) continue;
       worker_ns[cause] += part_ns;
+      if (kind == Awaits::kThreads) threads_ns += part_ns;
       add_worker(value, rank.cells[i], cause, part_ns);
       continue;
     }
@@ -276,7 +333,8 @@ Limits LimitTime::add(const RankInput& rank, const MemoryUse& memory) {
     const std::uint64_t time_ns = rank.sampled || cause == causes::kMpi ? value.wall_ns : 0;
     path_ns_[rank.cells[i]] += time_ns;
     charged_ns[cause] += time_ns;
-    const std::uint64_t part_ns = any_relayed && known.awaits_processes ? workers.of_awaited(time_ns) : 0;
+    const Workers* const awaited = any_relayed ? awaited_by(known) : nullptr;
+    const std::uint64_t part_ns = awaited != nullptr ? awaited->of_awaited(time_ns) : 0;
     if (part_ns != 0) {
       relayed_ns[cause] += part_ns;
       relayed_ns_[rank.cells[i]] += part_ns;
@@ -307,6 +365,7 @@ Limits LimitTime::add(const RankInput& rank, const MemoryUse& memory) {
   limits.input_relayed_s = to_seconds(input_relayed_ns);
   for (std::uint8_t cause = 0; cause < causes::kIdle; ++cause)
     limits.workers_s[index(limit_of(cause))] += to_seconds(worker_ns[cause]);
+  limits.threads_s = to_seconds(threads_ns);
   find_most(limits);
   end_bound(rank, memory);
   return limits;
@@ -401,6 +460,7 @@ void LimitTime::finish(const RankOrder& ranks, Analysis& analysis) {
     const Limits& limits = rank.limits;
     for (std::size_t l = 0; l < kLimits; ++l) sum.time_s[l] += limits.time_s[l];
     for (std::size_t l = 0; l < kLimits; ++l) sum.workers_s[l] += limits.workers_s[l];
+    sum.threads_s += limits.threads_s;
     for (std::size_t k = 0; k < kOffCpuKinds; ++k) sum.idle_s[k] += limits.idle_s[k];
     for (std::size_t k = 0; k < kOffCpuKinds; ++k) sum.relayed_idle_s[k] += limits.relayed_idle_s[k];
     sum.relayed_io_s += limits.relayed_io_s;

@@ -32,10 +32,11 @@ Limit limit_of(std::uint8_t cause);
 std::uint8_t cause_of(const CallPaths& paths, std::uint32_t path, shard::Category category);
 void add_time(Limits& to, std::uint8_t cause, double time_s);
 
-// What counts for the verdict: the time in which a main thread waited for processes that worked is theirs.
+// What counts for the verdict: the time in which a main thread waited for processes or threads that worked is
+// theirs.
 // Without what is of the class input.
 double verdict_s(const Limits& limits, Limit limit);
-// Of it, by processes that were waited for.
+// Of it, by processes and threads that were waited for.
 double verdict_workers_s(const Limits& limits, Limit limit);
 // By OffCpu.
 std::array<double, kOffCpuKinds> verdict_idle_s(const Limits& limits);
@@ -78,14 +79,23 @@ class LimitTime {
   [[nodiscard]] std::uint8_t cause(std::uint32_t cell) const { return causes_[cell].cause; }
 
  private:
+  enum class Awaits : std::uint8_t {
+    kProcesses,  // or what these send
+    kThreads,
+    kAnything,  // but not files, networks and the like
+    kNothing,
+  };
   struct Cause {
     std::uint32_t place = 0;
     std::uint8_t cause = 0;
     bool counts = true;
-    bool awaits_processes = false;  // if the main thread is there
-    bool takes_input = false;       // the same
+    // If the main thread is there.
+    Awaits awaits = Awaits::kNothing;
+    bool takes_input = false;
+    bool is_progress = false;  // of a thread that a communication library has made for itself
   };
-  // Of a rank: how long its main thread waited for processes, and how long these worked, all together.
+  // Of a rank: how long its main thread waited for processes, or for threads, and how long these worked, all
+  // together.
   struct Workers {
     std::uint64_t awaited_ns = 0, busy_ns = 0;
     [[nodiscard]] std::uint64_t relayed_ns() const { return std::min(awaited_ns, busy_ns); }
@@ -106,10 +116,14 @@ class LimitTime {
 
   void find_causes();
   [[nodiscard]] bool passes_data(std::uint32_t path);
-  [[nodiscard]] bool awaits_processes(std::uint32_t path);
+  [[nodiscard]] Awaits awaits(std::uint32_t path);
   void find_processes();
-  [[nodiscard]] bool is_worker(const shard::Value& value, const Cause& known) const;
-  [[nodiscard]] Workers sum_workers(const RankInput& rank) const;
+  // By kProcesses and kThreads.
+  using WorkersOfRank = std::array<Workers, 2>;
+  static constexpr std::size_t index_of(Awaits kind) { return static_cast<std::size_t>(kind); }
+  // kNothing: it does not work.
+  [[nodiscard]] Awaits worker(const RankInput& rank, const shard::Value& value, const Cause& known) const;
+  [[nodiscard]] WorkersOfRank sum_workers(const RankInput& rank, bool& threads_use_all) const;
   void add_worker(const shard::Value& value, std::uint32_t cell, std::uint8_t cause, std::uint64_t ns);
   void add_to_place(std::uint32_t place, std::uint8_t cause, std::uint64_t ns);
   void find_most(Limits& limits);
@@ -128,8 +142,9 @@ class LimitTime {
   std::vector<std::uint64_t> memory_ns_, helper_memory_ns_;  // by path
   // For the verdict: what main threads waited for processes, by cell, and what these did instead.
   std::vector<std::uint64_t> relayed_ns_, worker_ns_;
-  std::vector<std::uint64_t> worker_memory_ns_;   // of it, by path
-  std::vector<bool> of_process_;                  // by path: it is below the creation of a process
+  std::vector<std::uint64_t> worker_memory_ns_;  // of it, by path
+  std::vector<bool> of_process_;                 // by path: it is below the creation of a process
+  std::vector<bool> is_progress_;                // by path: of a thread that a communication library has made
   std::vector<std::optional<bool>> passes_data_;  // by path, where it was asked for
   std::vector<bool> makes_processes_;             // by row of the head's ranks
   std::vector<Bound> bound_;                      // by function

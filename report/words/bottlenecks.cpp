@@ -71,7 +71,8 @@ std::string of_rank_in_mpi(const Bottleneck& row, const Analysis& analysis, cons
 }
 
 // "4.20 s of its 10.0 s: sleep 4.10 s, lock 100 ms; most in wait() a.py:3 (4.10 s)"; or "8.40 s of its
-// 10.0 s, 7.00 s of it while it waited for processes that did this; most in work() a.py:3 (6.30 s)"
+// 10.0 s, 7.00 s of it while it waited for processes that did this; most in work() a.py:3 (6.30 s)"; or
+// "..., 7.00 s of it by other threads while it waited; ..."
 std::string of_time(const Bottleneck& row, const Analysis& analysis, const format::ShortPaths& names) {
   const Evidence& e = row.evidence;
   const bool run = !row.rank && row.region.empty();
@@ -79,7 +80,10 @@ std::string of_time(const Bottleneck& row, const Analysis& analysis, const forma
   std::string out =
       fmt::format("{} of {}", seconds(e.number(Key::kTime)),
                   run ? fmt::format("the {} of all ranks' main threads", whole) : "its " + whole);
-  if (e.has(Key::kWorkersTime))
+  if (e.has(Key::kWorkerKind))
+    out += fmt::format(", {} of it by other {} while {} waited", seconds(e.number(Key::kWorkersTime)),
+                       e.name(Key::kWorkerKind), run ? "they" : "it");
+  else if (e.has(Key::kWorkersTime))
     out += fmt::format(", {} of it while {} waited for processes that did this",
                        seconds(e.number(Key::kWorkersTime)), run ? "they" : "it");
   const auto parts = [&out](const std::string& list) {

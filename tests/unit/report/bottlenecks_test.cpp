@@ -427,6 +427,78 @@ TEST_F(AwaitedProcesses, DoNotCountWhileTheMainThreadWaitsForSomethingElse) {
   EXPECT_NEAR(share("python"), 0, 1e-6);
 }
 
+// The main thread waits for 7 s of 10 s while other threads of the rank compute.
+class AwaitedThreads : public ::testing::Test {
+ protected:
+  explicit AwaitedThreads() { b_.data.nodes[0].cpus = 4; }
+  std::uint32_t in(std::string_view caller, std::string_view call) {
+    return b_.child(b_.child(native(b_, "rest", 20), b_.native(caller, "/lib/libc.so.6")), b_.kernel(call));
+  }
+  void waits(std::uint32_t wait, Category category = Category::kIdle) {
+    b_.sampled(0, wait, category, 7000);
+    b_.sampled(0, native(b_, "compute", 10), Category::kNative, 3000);
+  }
+  void work(std::uint64_t ms, std::string_view pool = {}) {
+    const std::uint32_t at =
+        pool.empty() ? native(b_, "work", 30)
+                     : b_.child(b_.path({b_.native(pool, "")}), b_.native("work", "/u/a.out", "/u/a.c", 30));
+    b_.sampled(0, at, Category::kPython, ms, false);
+  }
+  double share(std::string_view kind) { return share_of_run(analyse(b_.data), kind); }
+  ProfileBuilder b_{1};
+};
+
+TEST_F(AwaitedThreads, CountForWhatTheyDo) {
+  waits(in("pthread_join", "futex"));
+  work(14'000);
+  b_.sampled(0, in("pthread_cond_wait", "futex"), Category::kIdle, 40'000, false);
+  const Analysis a = analyse(b_.data);
+  EXPECT_NEAR(share_of_run(a, "python"), 0.7, 1e-6);
+  EXPECT_NEAR(share_of_run(a, "compute"), 0.3, 1e-6);
+  EXPECT_EQ(share_of_run(a, "idle"), 0);
+  EXPECT_EQ(
+      evidence_of_run(a, "python"),
+      "7.00 s of the 10.0 s of all ranks' main threads, 7.00 s of it by other threads while they waited; "
+      "most in work() a.c:30 (7.00 s)");
+  EXPECT_NEAR(a.ranks[0].category_s[static_cast<std::size_t>(Category::kIdle)].value(), 7, 1e-6)
+      << "the categories are those of the main thread";
+}
+
+TEST_F(AwaitedThreads, CountForAsLongAsTheyWork) {
+  waits(in("pthread_cond_wait", "futex"));
+  work(2000);
+  EXPECT_NEAR(share("python"), 0.2, 1e-6);
+  EXPECT_NEAR(share("idle"), 0.5, 1e-6);
+}
+
+TEST_F(AwaitedThreads, DoNotCountWhereAMutexIsHeld) {
+  waits(in("pthread_mutex_lock", "futex"));
+  work(7000);
+  EXPECT_NEAR(share("idle"), 0.7, 1e-6);
+}
+
+TEST_F(AwaitedThreads, DoNotCountWhereTheyBelongToACommunicationLibrary) {
+  waits(in("pthread_join", "futex"));
+  work(7000, "[UCX threads]");
+  EXPECT_NEAR(share("idle"), 0.7, 1e-6);
+  work(7000, "[OpenBLAS threads]");
+  EXPECT_NEAR(share("idle"), 0, 1e-6);
+}
+
+TEST_F(AwaitedThreads, CountWhateverIsAwaitedWhereTheyUseAllProcessors) {
+  waits(in("nanosleep", "clock_nanosleep"));
+  work(35'000);
+  EXPECT_NEAR(share("idle"), 0.7, 1e-6) << "3.5 processors of 4";
+  work(2000);
+  EXPECT_NEAR(share("python"), 0.7, 1e-6);
+  EXPECT_NEAR(share("idle"), 0, 1e-6);
+  b_ = ProfileBuilder(1);
+  b_.data.nodes[0].cpus = 4;
+  waits(b_.child(in("read", "read"), b_.kernel(shard::kOnSocketName)), Category::kIo);
+  work(37'000);
+  EXPECT_NEAR(share("io"), 0.7, 1e-6) << "nor do they send what it reads";
+}
+
 TEST(Bottleneck, OnlyHeldLocksAreAdvisedToBeHeldForLess) {
   const auto advice = [](std::string_view caller) {
     const ProfileBuilder b = bound_by(Category::kIdle, [&](ProfileBuilder& p) {
