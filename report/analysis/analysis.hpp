@@ -72,6 +72,11 @@ inline constexpr double kExplained = 0.50;  // part of a loss the delays must ho
 inline constexpr double kNetwork = 0.10;    // lost to serialization or transfer; of the run's elapsed time
 inline constexpr double kUnmatched = 0.05;  // of the messages, or of the collective operations
 inline constexpr double kGain = 0.001;      // smallest gain shown; of the run's elapsed time
+// Nobody would notice that a run of a second which failed has become faster by less than this.
+inline constexpr double kFailedAtOnce_s = 1, kNoticed_s = 0.1;
+// A main thread that runs for less than this part of the time in which it waits for its child processes has
+// no other task than to start them.
+inline constexpr double kOnlyStarts = 0.10;
 inline constexpr double kClockError_s = 50e-6;
 // When a function is limited by memory: with hardware counters either of
 inline constexpr double kMemoryBandwidth = 4e9;  // bytes per second of its CPU time

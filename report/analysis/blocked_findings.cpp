@@ -123,6 +123,15 @@ void name_busy_threads(const FindingBuilder& builder, Finding& finding) {
   }
 }
 
+// A shell, make or another program whose work is its child processes': there is nothing that it could do
+// while they run, and they are what would have to be faster.
+bool only_starts_children(const Analysis& analysis, const Limits& waits) {
+  const double own_s = of(analysis.category_s, Category::kPython) +
+                       of(analysis.category_s, Category::kNative) +
+                       of(analysis.category_s, Category::kSystem);
+  return own_s < thresholds::kOnlyStarts * waits.idle_s[static_cast<std::size_t>(OffCpu::kChild)];
+}
+
 }  // namespace
 
 void name_awaited_children(const FindingBuilder& builder, Category category, Finding& finding) {
@@ -219,6 +228,11 @@ void find_blocked_time(FindingBuilder& builder) {
     finding->action = FindingAction::kFindWhatIsAwaited;
   }
   if (may_be_for_own_threads(static_cast<OffCpu>(most))) name_busy_threads(builder, *finding);
+  if (finding->action == FindingAction::kStartChildrenEarlier && only_starts_children(analysis, others)) {
+    finding->action = FindingAction::kNone;
+    finding->severity = Severity::kInfo;
+    finding->gain_s.reset();
+  }
 }
 
 void find_blocked_loops(FindingBuilder& builder) {

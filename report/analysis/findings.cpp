@@ -119,6 +119,25 @@ void explain_by_processors(Analysis& analysis) {
   }
 }
 
+// Whether somebody who wants the run to be faster is to read it.
+bool is_about_time(Kind kind) {
+  return (kind >= Kind::kWaitingForProcessor && kind <= Kind::kBusyNode) || kind == Kind::kImports ||
+         (kind >= Kind::kOpenMpImbalance && kind <= Kind::kOpenMpOneProcessor);
+}
+
+// Who has a run that failed at once wants to know why, and not how to save some milliseconds of it, which are
+// less than a sampling period often.
+void leave_out_trifles(Analysis& analysis) {
+  auto& findings = analysis.findings;
+  const double elapsed_s = analysis.run.elapsed_s;
+  const bool fails = std::ranges::any_of(findings, [](const Finding& at) { return is_failure(at.kind); });
+  if (!fails || elapsed_s >= thresholds::kFailedAtOnce_s) return;
+  std::erase_if(findings, [&](const Finding& finding) {
+    return is_about_time(finding.kind) &&
+           finding.gain_s.value_or(finding.share.value_or(0) * elapsed_s) < thresholds::kNoticed_s;
+  });
+}
+
 // Limits gains to the length of the run, drops small gains, and rates estimates no higher than medium.
 void limit_gains(Analysis& analysis) {
   for (Finding& finding : analysis.findings) {
@@ -171,6 +190,7 @@ void find_findings(const shard::ShardData& data, const PathTime& time, const Cal
   join_with_processors(analysis.findings);
   leave_out_explained_waiting(analysis.findings);
   explain_by_processors(analysis);
+  leave_out_trifles(analysis);
   find_measurement_errors(builder);
   limit_gains(analysis);
   sort_findings(analysis.findings);

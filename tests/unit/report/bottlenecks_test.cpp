@@ -499,6 +499,20 @@ TEST_F(AwaitedThreads, CountWhateverIsAwaitedWhereTheyUseAllProcessors) {
   EXPECT_NEAR(share("io"), 0.7, 1e-6) << "nor do they send what it reads";
 }
 
+TEST(Bottleneck, ChildProcessesOfAProgramThatOnlyStartsThemAreNoLoss) {
+  for (const bool only_starts : {true, false}) {
+    ProfileBuilder b(1);
+    b.sampled(0, in_kernel(b, "rest", 20, "wait4"), Category::kIdle, 9000);
+    b.sampled(0, native(b, "compute", 10), Category::kNative, only_starts ? 800 : 1000);
+    const Analysis a = analyse(b.data);
+    const Finding* const finding = find_kind(a, FindingKind::kBlocked);
+    ASSERT_NE(finding, nullptr);
+    EXPECT_EQ(finding->action, only_starts ? FindingAction::kNone : FindingAction::kStartChildrenEarlier);
+    EXPECT_EQ(finding->severity, only_starts ? Severity::kInfo : Severity::kHigh);
+    EXPECT_EQ(finding->gain_s.has_value(), !only_starts);
+  }
+}
+
 TEST(Bottleneck, OnlyHeldLocksAreAdvisedToBeHeldForLess) {
   const auto advice = [](std::string_view caller) {
     const ProfileBuilder b = bound_by(Category::kIdle, [&](ProfileBuilder& p) {

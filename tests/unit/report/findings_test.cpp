@@ -165,6 +165,29 @@ TEST(Failures, TheRankThatFailedFirstComesBeforeThoseThatTheLauncherEnded) {
             std::string::npos);
 }
 
+// Half of the time is spent in a sleep.
+TEST(Failures, OfARunThatFailedAtOnceNothingIsSaidThatWouldSaveMilliseconds) {
+  const auto kinds = [](std::uint64_t elapsed_ms, int status, std::uint64_t slept_ms) {
+    ProfileBuilder b(1);
+    shard::Rank& rank = b.data.ranks[0];
+    rank.flags |= shard::kExitStatusKnown;
+    rank.exit_status = status;
+    b.sampled(0, b.path({b.native("rest", "/u/a.out", "/u/a.c", 3), b.kernel("clock_nanosleep")}),
+              Category::kIdle, slept_ms);
+    b.sampled(0, b.path({b.native("work", "/u/a.out", "/u/a.c", 9)}), Category::kNative,
+              elapsed_ms - slept_ms);
+    b.lasts(elapsed_ms);
+    std::vector<FindingKind> found;
+    for (const Finding& finding : analyse(b.data).findings) found.push_back(finding.kind);
+    return found;
+  };
+  using Kinds = std::vector<FindingKind>;
+  EXPECT_EQ(kinds(27, 2, 20), Kinds{FindingKind::kRankFailed});
+  EXPECT_EQ(kinds(900, 2, 99), Kinds{FindingKind::kRankFailed});
+  EXPECT_EQ(kinds(900, 2, 101), (Kinds{FindingKind::kRankFailed, FindingKind::kBlocked}));
+  EXPECT_EQ(kinds(27, 0, 20), Kinds{FindingKind::kBlocked}) << "it may be run very often";
+}
+
 TEST(Failures, ExitFunctionsOfLibcAreNotThePlace) {
   shard::ShardData data = ranks_that_ended({{9000, 0, 2}, {9100, 0, 2}});
   data.strings.emplace_back("__run_exit_handlers\t\t0\t/lib/x86_64-linux-gnu/libc.so.6\t1");
