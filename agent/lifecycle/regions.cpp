@@ -488,7 +488,8 @@ void note_window(wire::SegmentHeader* segment, std::uint64_t now_ns) noexcept {
 
 void keep_regions() noexcept {
   if (g_kept.depth != 0) g_kept.depth = g_kept.deeper = 0;
-  if (t_context.regions != nullptr && t_context.regions->depth != 0) g_kept = *t_context.regions;
+  // Not those of an earlier recording, whose memory is gone.
+  if (slot_of(t_context) != nullptr && t_context.regions->depth != 0) g_kept = *t_context.regions;
 }
 
 void start_regions(wire::SegmentHeader* segment, const wire::SegmentHeader* parents) noexcept {

@@ -245,6 +245,20 @@ class Programs(AttachTest):
             self.clusterprof("detach", run)
         self.assertIn("ok\n", self.finish())
 
+    def test_forks_of_a_thread_that_only_an_earlier_recording_had(self):
+        """The second one leaves it out, as it blocks all signals."""
+        pid = self.begin([PLAIN, "forks", "0", self.stop_file])
+        self.ready()
+        for number in range(2):
+            run = f"{self.run_directory}-{number}"
+            self.clusterprof("attach", pid, "-o", run)
+            self.compute_for(pid, 0.3)
+            self.clusterprof("detach", run)
+            os.kill(pid, signal.SIGUSR1)
+            self.await_(lambda: int(status_of(pid, "SigBlk")["SigBlk"], 16) >> (signal.SIGUSR1 - 1) & 1, "blocked signals")
+            self.compute_for(pid, 0.1)
+        self.assertIn("ok\n", self.finish())
+
     def test_while_it_is_stopped_and_goes_on(self):
         pid = self.begin([PLAIN, "storm", "2", self.stop_file])
         self.ready()
