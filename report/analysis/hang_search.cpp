@@ -856,9 +856,13 @@ std::vector<MismatchedRanks> find_mismatch(const shard::ShardData& data, const C
       is_wait(leaf_of(own->path)))
     return {};
   std::set<std::uint32_t> members;  // rows; none are known of communicators that share an entry
+  std::set<std::uint32_t> others;
   for (const shard::CollectiveCount& row : data.collective_counts)
-    if (row.communicator == own->communicator) members.insert(row.rank);
-  if (members.size() != data.communicators[own->communicator].size) return {};
+    (row.communicator == own->communicator ? members : others).insert(row.rank);
+  // Of all ranks, some may not have been through MPI_Init yet.
+  const std::uint32_t size = data.communicators[own->communicator].size;
+  const bool is_of_all = size == data.ranks.size() && std::ranges::includes(members, others);
+  if (members.size() != size && !(is_of_all && members.contains(own->rank))) return {};
   SaidOfOperation said;
   std::set<std::uint32_t> inside;
   for (const CallUnderWay& call : data.calls_under_way) {

@@ -259,6 +259,21 @@ TEST(Failure, OfAnMpiErrorIsExplainedByWhatMembersSayOfTheOperation) {
   EXPECT_EQ(render_json(*stored), render_json(a));
   EXPECT_EQ(first_sentence(*stored), first_sentence(a));
 
+  // Rank 2 has not been through MPI_Init yet.
+  shard::ShardData early = b.data;
+  early.calls_under_way.pop_back();
+  std::erase_if(early.collective_counts, [](const shard::CollectiveCount& row) { return row.rank == 2; });
+  a = analyse(early);
+  ASSERT_EQ(a.failure->mismatch.size(), 2u);
+  EXPECT_EQ(a.failure->mismatch[0].ranks, std::vector<std::int32_t>{1});
+  EXPECT_EQ(a.failure->mismatch[1].ranks, std::vector<std::int32_t>{0});
+  early.communicators.push_back({2, 2, ""});  // it has, and nothing is known of it there
+  early.collective_counts.push_back({2, 0, 1, 0});
+  EXPECT_TRUE(analyse(early).failure->mismatch.empty());
+  early.collective_counts.pop_back();
+  early.communicators[0].size = 4;  // which is not all ranks
+  EXPECT_TRUE(analyse(early).failure->mismatch.empty());
+
   b.data.calls_under_way[1].root = 2;  // another root explains more
   a = analyse(b.data);
   ASSERT_EQ(a.failure->mismatch.size(), 2u);
