@@ -1,10 +1,12 @@
 // MPI and OpenMP: ranks and their threads have unequal work, and say on rank 0 what each has measured itself.
 // Work is sleeping, so that it takes as long where there are fewer processors than threads.
 // `/* line of X */` marks the lines that a report has to name.
+#include <fcntl.h>
 #include <mpi.h>
 #include <omp.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { kMostThreads = 16, kRounds = 40, kShort = 300 };
 
@@ -12,6 +14,17 @@ static double now(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+// How long the calling thread has been ready without a processor; 0 where the kernel does not say.
+static double without_processor(void) {
+  char text[100];
+  unsigned long long ran_ns = 0, waited_ns = 0;
+  const int file = open("/proc/thread-self/schedstat", O_RDONLY);
+  const ssize_t bytes = read(file, text, sizeof text - 1);
+  close(file);
+  text[bytes > 0 ? bytes : 0] = '\0';
+  return sscanf(text, "%llu %llu", &ran_ns, &waited_ns) == 2 ? 1e-9 * (double)waited_ns : 0;
 }
 
 static void nap(double seconds) {
@@ -31,7 +44,9 @@ typedef struct {
 } Sum;
 typedef struct {
   Sum uneven, brief;
-  double outside_s, mpi_s, useful_s;  // of the main thread; outside: of regions and MPI
+  // Of the main thread. outside: of regions and MPI; without: ready without a processor, inside MPI, and
+  // outside, where it is no useful time.
+  double outside_s, mpi_s, without_mpi_s, without_s, useful_s;
 } Own;
 static Own own;
 
@@ -95,18 +110,21 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (ranks != 2 || omp_get_max_threads() > kMostThreads) MPI_Abort(MPI_COMM_WORLD, 2);
-  const double begin = now();
+  const double begin = now(), before = without_processor();
   for (int r = 0; r < kRounds; ++r) {
     uneven(rank);
     nap(0.010); /* line of serial */
+    own.without_mpi_s -= without_processor();
     const double at = now();
     MPI_Barrier(MPI_COMM_WORLD);
     own.mpi_s += now() - at;
+    own.without_mpi_s += without_processor();
   }
   for (int r = 0; r < kShort; ++r) brief();
+  own.without_s = without_processor() - before - own.without_mpi_s;
   const double all_s = now() - begin;
-  own.useful_s = all_s - own.mpi_s;
-  own.outside_s = own.useful_s - own.uneven.time_s - own.brief.time_s;
+  own.useful_s = all_s - own.mpi_s - own.without_s;
+  own.outside_s = all_s - own.mpi_s - own.uneven.time_s - own.brief.time_s;
   Own of[2];
   enum { kDoubles = sizeof own / sizeof(double) };
   MPI_Gather(&own, kDoubles, MPI_DOUBLE, of, kDoubles, MPI_DOUBLE, 0, MPI_COMM_WORLD);
@@ -116,8 +134,10 @@ int main(int argc, char** argv) {
       printf("%s{", i == 0 ? "" : ", ");
       print("uneven", &of[i].uneven);
       print("brief", &of[i].brief);
-      printf("\"outside_s\": %.9f, \"mpi_s\": %.9f, \"useful_s\": %.9f}", of[i].outside_s, of[i].mpi_s,
-             of[i].useful_s);
+      printf(
+          "\"outside_s\": %.9f, \"mpi_s\": %.9f, \"without_mpi_s\": %.9f, \"without_s\": %.9f, \"useful_s\": "
+          "%.9f}",
+          of[i].outside_s, of[i].mpi_s, of[i].without_mpi_s, of[i].without_s, of[i].useful_s);
     }
     printf("]\n");
   }
