@@ -71,9 +71,10 @@ void before_fork() noexcept {
   if (t_depth++ != 0) return;
   t_outermost_frame = frame;
   note_creation(wire::CreationKind::kFork);
-  t_watcher_paused =
-      (g_process.segment.load(std::memory_order_acquire) != nullptr || g_process.attached) && pause_watcher();
-  t_one_thread = t_watcher_paused && must_know_threads_at_fork() && has_one_thread();
+  // Also where nothing is recorded: a process may be attached to again during this fork.
+  t_watcher_paused = pause_watcher();
+  const bool is_recorded = g_process.segment.load(std::memory_order_acquire) != nullptr;
+  t_one_thread = t_watcher_paused && is_recorded && must_know_threads_at_fork() && has_one_thread();
   t_held = hold_sample_signal(SYS_clone, kWaiting);
 }
 
@@ -82,13 +83,13 @@ void after_fork_in_parent() noexcept {
     --t_depth;
     return;
   }
-  t_has_forked = t_watcher_paused;
+  t_has_forked = t_watcher_paused && g_process.segment.load(std::memory_order_acquire) != nullptr;
   end_outermost();
 }
 
 void begin_as_child() noexcept {
   keep_segment_for_end(nullptr);
-  if (g_process.attached) reset_watcher_after_fork();
+  reset_watcher_after_fork();
   forget_attachment();
   reset_signals_after_fork();
   if (recording_has_ended()) {
@@ -100,7 +101,6 @@ void begin_as_child() noexcept {
   g_handlers.running.store(0, std::memory_order_relaxed);
   wire::SegmentHeader* const parents = g_process.segment.exchange(nullptr, std::memory_order_acq_rel);
   if (parents == nullptr) return;
-  reset_watcher_after_fork();
   reset_end();
   abandon_counters(t_one_thread);
   keep_regions();

@@ -21,6 +21,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "agent/discovery/attach.h"
 #include "agent/discovery/generated_code.h"
@@ -73,15 +74,34 @@ CLUSTERPROF_WRITTEN_BY_FORKS constinit std::atomic<std::int32_t> g_watcher_tid =
 CLUSTERPROF_WRITTEN_BY_FORKS constinit bool g_dismissed = false;  // under g_presence
 CLUSTERPROF_WRITTEN_BY_FORKS constinit pthread_mutex_t g_presence = PTHREAD_MUTEX_INITIALIZER;
 
+// Whether a thread that has a lock does something, or would if it had a processor, or waits for what comes
+// from outside. One that waits for another lock may do so for ever.
+bool gets_on(std::int32_t tid, std::uint64_t& cpu_ns) noexcept {
+  const std::uint64_t before_ns = cpu_ns;
+  cpu_ns = clock_ns(cpu_clock_of(tid));
+  if (cpu_ns != before_ns) return cpu_ns != 0;
+  char path[64], call[256];
+  task_file(tid, "/syscall", path);
+  return read_small_file(path, call, sizeof call) != 0 &&
+         (call[0] < '0' || call[0] > '9' || atoi(call) != SYS_futex);
+}
+
+// False: whoever has it waits for a lock itself, such as the loader's, which the calling thread may have.
 bool lock_in_time(pthread_mutex_t& mutex) noexcept {
-  constexpr long kTimeoutNs = 200'000'000;
-  timespec until = as_timespec(clock_ns(CLOCK_REALTIME));
-  until.tv_nsec += kTimeoutNs;
-  if (until.tv_nsec >= static_cast<long>(kSecondNs)) {
-    until.tv_nsec -= static_cast<long>(kSecondNs);
-    ++until.tv_sec;
-  }
-  return pthread_mutex_timedlock(&mutex, &until) == 0;
+  constexpr std::uint64_t kLookNs = 200 * kMillisecondNs, kLongestNs = 2 * kSecondNs;
+  const auto owner = [&mutex] { return __atomic_load_n(&mutex.__data.__owner, __ATOMIC_RELAXED); };
+  const std::uint64_t end_ns = monotonic_ns() + kLongestNs;
+  std::int32_t tid = owner();
+  std::uint64_t cpu_ns = tid != 0 ? clock_ns(cpu_clock_of(tid)) : 0;
+  do {
+    const timespec until = as_timespec(clock_ns(CLOCK_REALTIME) + kLookNs);
+    if (pthread_mutex_timedlock(&mutex, &until) == 0) return true;
+    if (const std::int32_t now = owner(); now != tid) {
+      tid = now;
+      cpu_ns = 0;
+    }
+  } while (tid != own_tid() && gets_on(tid, cpu_ns) && monotonic_ns() < end_ns);
+  return false;
 }
 
 // A watcher of a process with windows of recording sleeps on the collector's word instead.
