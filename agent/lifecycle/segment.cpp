@@ -40,7 +40,7 @@ constexpr std::uint32_t kCodeSlots = 65536;
 constexpr std::uint64_t kCodeArenaBytes = 32u << 20;
 constexpr std::uint64_t kModuleArenaBytes = 4u << 20, kMinModuleArenaBytes = 256u << 10;
 constexpr std::uint64_t kGeneratedArenaBytes = 16u << 20;
-constexpr std::uint32_t kMpiSites = 8192;
+constexpr std::uint32_t kMpiSites = 32768;
 constexpr std::uint64_t kPathArenaBytes = 16u << 20;
 constexpr std::uint32_t kMinPeers = 1024, kMaxPeers = 131072;
 constexpr std::uint32_t kCommunicators = 4096;
