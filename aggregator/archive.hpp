@@ -140,6 +140,20 @@ void serialize(Archive& archive, MutexWait& row) {
   archive(row.rank, row.path, row.holder_path, row.mutex, row.wait_ns, row.samples, row.longest_ns, row.name);
 }
 template <typename Archive>
+void serialize(Archive& archive, MemorySpace& row) {
+  archive(row.rank, row.processes, row.allocations, row.frees, row.alloc_bytes, row.live_end_bytes,
+          row.peak_bytes, row.peak_utc_ns, row.unknown_frees, row.unknown_bytes, row.name);
+}
+template <typename Archive>
+void serialize(Archive& archive, MemoryLabel& row) {
+  archive(row.rank, row.allocations, row.frees, row.alloc_bytes, row.live_end_bytes, row.peak_bytes,
+          row.space_peak_bytes, row.space, row.name);
+}
+template <typename Archive>
+void serialize(Archive& archive, MemoryCopies& row) {
+  archive(row.rank, row.count, row.bytes, row.to, row.from);
+}
+template <typename Archive>
 void serialize(Archive& archive, TaskTime& task) {
   archive(task.rank, task.path, task.task_path, task.wall_ns, task.cpu_ns, task.samples, task.name);
 }
@@ -166,7 +180,7 @@ void serialize(Archive& archive, ShardData& head) {
   archive(head.run, head.strings, head.nodes, head.communicators, head.counters, head.unavailable_counters,
           head.settings, head.io_files, head.drops, head.processes, head.event_loops, head.threads,
           head.failures, head.mpi_errors);
-  archive(head.mutex_waits, head.omp_ranks);
+  archive(head.mutex_waits, head.omp_ranks, head.memory_spaces, head.memory_labels, head.memory_copies);
   archive_rows(archive, head.omp_regions);
   archive_rows(archive, head.omp_threads);
   archive_rows(archive, head.omp_constructs);

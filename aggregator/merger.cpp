@@ -253,6 +253,9 @@ struct Merger::State {
   std::vector<std::vector<OmpConstruct>> omp_constructs;
   std::vector<std::vector<MemoryRank>> memory_ranks;
   std::vector<std::vector<MemorySite>> memory_sites;
+  std::vector<std::vector<shard::MemorySpace>> memory_spaces;
+  std::vector<std::vector<shard::MemoryLabel>> memory_labels;
+  std::vector<std::vector<shard::MemoryCopies>> memory_copies;
   std::vector<std::vector<Process>> processes;
   std::vector<std::vector<EventLoop>> event_loops;
   std::vector<std::vector<LoopBlock>> loop_blocks;
@@ -411,6 +414,9 @@ struct Merger::State {
     use(omp_constructs, &ShardData::omp_constructs);
     use(memory_ranks, &ShardData::memory_ranks);
     use(memory_sites, &ShardData::memory_sites);
+    use(memory_spaces, &ShardData::memory_spaces);
+    use(memory_labels, &ShardData::memory_labels);
+    use(memory_copies, &ShardData::memory_copies);
     use(processes, &ShardData::processes);
     use(event_loops, &ShardData::event_loops);
     use(loop_blocks, &ShardData::loop_blocks);

@@ -257,6 +257,39 @@ inline void unite(shard::MemoryRank& into, const shard::MemoryRank& row) {
 }
 inline auto key(const shard::MemoryRank&) { return std::tuple(0); }  // a rank has one
 
+inline void unite(shard::MemorySpace& into, const shard::MemorySpace& row) {
+  if (std::tuple(into.peak_bytes, into.peak_utc_ns) < std::tuple(row.peak_bytes, row.peak_utc_ns)) {
+    into.peak_bytes = row.peak_bytes;
+    into.peak_utc_ns = row.peak_utc_ns;
+  }
+  into.processes += row.processes;
+  into.allocations += row.allocations;
+  into.frees += row.frees;
+  into.alloc_bytes += row.alloc_bytes;
+  into.live_end_bytes += row.live_end_bytes;
+  into.unknown_frees += row.unknown_frees;
+  into.unknown_bytes += row.unknown_bytes;
+}
+inline auto key(const shard::MemorySpace& row) { return std::tuple(std::string_view(row.name)); }
+inline void unite(shard::MemoryLabel& into, const shard::MemoryLabel& row) {
+  into.allocations += row.allocations;
+  into.frees += row.frees;
+  into.alloc_bytes += row.alloc_bytes;
+  into.live_end_bytes += row.live_end_bytes;
+  into.peak_bytes = std::max(into.peak_bytes, row.peak_bytes);
+  into.space_peak_bytes = std::max(into.space_peak_bytes, row.space_peak_bytes);
+}
+inline auto key(const shard::MemoryLabel& row) {
+  return std::tuple(std::string_view(row.space), std::string_view(row.name));
+}
+inline void unite(shard::MemoryCopies& into, const shard::MemoryCopies& row) {
+  into.count += row.count;
+  into.bytes += row.bytes;
+}
+inline auto key(const shard::MemoryCopies& row) {
+  return std::tuple(std::string_view(row.to), std::string_view(row.from));
+}
+
 // What one shard says more of.
 inline void unite(shard::Failure& into, const shard::Failure& row) {
   const auto knows = [](const shard::Failure& failure) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Kernels, fences, copies and regions of Kokkos as regions. Kokkos loads the library that KOKKOS_TOOLS_LIBS
-// names (before version 4 KOKKOS_PROFILE_LIBRARY) and calls what it finds there. A kernel's call begins and
-// ends on one thread.
+// Kernels, fences, copies and regions of Kokkos as regions, and the memory of its views. Kokkos loads the
+// library that KOKKOS_TOOLS_LIBS names (before version 4 KOKKOS_PROFILE_LIBRARY) and calls what it finds
+// there. A kernel's call begins and ends on one thread.
 #include <cstdint>
 
 #include "agent/annotations/domains.h"
+#include "agent/lifecycle/labelled_memory.h"
 #include "agent/lifecycle/start.h"
 
 namespace clusterprof::agent {
@@ -54,15 +55,25 @@ CLUSTERPROF_EXPORTED void kokkosp_begin_fence(const char* name, std::uint32_t, s
 }
 CLUSTERPROF_EXPORTED void kokkosp_end_fence(std::uint64_t kept) { clusterprof::agent::end(kept); }
 
-CLUSTERPROF_EXPORTED void kokkosp_begin_deep_copy(clusterprof::agent::Space, const char*, const void*,
-                                                  clusterprof::agent::Space, const char*, const void*,
+CLUSTERPROF_EXPORTED void kokkosp_begin_deep_copy(clusterprof::agent::Space to, const char*, const void*,
+                                                  clusterprof::agent::Space from, const char*, const void*,
                                                   std::uint64_t bytes) {
   using namespace clusterprof::agent;
+  note_labelled_copy(to.name, from.name, bytes);
   begin_region(kKokkos, region_name(kDeepCopy), static_cast<std::int64_t>(bytes));
 }
 CLUSTERPROF_EXPORTED void kokkosp_end_deep_copy() {
   using namespace clusterprof::agent;
   end_region(kKokkos, region_name(kDeepCopy));
+}
+
+CLUSTERPROF_EXPORTED void kokkosp_allocate_data(clusterprof::agent::Space space, const char* label,
+                                                const void*, std::uint64_t bytes) {
+  clusterprof::agent::note_labelled_allocation(space.name, label, bytes);
+}
+CLUSTERPROF_EXPORTED void kokkosp_deallocate_data(clusterprof::agent::Space space, const char* label,
+                                                  const void*, std::uint64_t bytes) {
+  clusterprof::agent::note_labelled_free(space.name, label, bytes);
 }
 
 CLUSTERPROF_EXPORTED void kokkosp_push_profile_region(const char* name) {

@@ -17,6 +17,7 @@
 #include "agent/lifecycle/creation.h"
 #include "agent/lifecycle/exit.h"
 #include "agent/lifecycle/file_io.h"
+#include "agent/lifecycle/labelled_memory.h"
 #include "agent/lifecycle/openmp.h"
 #include "agent/lifecycle/options.h"
 #include "agent/lifecycle/process.h"
@@ -108,6 +109,7 @@ void begin_as_child() noexcept {
   forget_threads();
   reset_file_io_after_fork();
   reset_openmp_after_fork();
+  reset_labelled_memory_after_fork();
   close_inherited_connection();
   begin_as_created_by(*parents);
   if (g_options.no_children || !open_process(parents, t_one_thread)) leave_allocations_alone();

@@ -59,7 +59,7 @@ struct Layout {
   std::uint64_t code_slots, code_arena, module_arena, mpi_sites, path_arena, mpi_peers, mpi_sizes,
       communicators, thread_slots, event_rings, site_counters, regions, io_files, io_sites, io_amounts,
       omp_sites, omp_rows;
-  std::uint64_t memory_sites, memory_addresses, memory_blocks, memory_rings, generated_arena;
+  std::uint64_t memory_sites, memory_addresses, memory_blocks, memory_rings, labelled_memory, generated_arena;
   std::uint64_t bytes;
 };
 
@@ -131,6 +131,7 @@ Layout lay_out(const Capacities& c) noexcept {
   layout.memory_addresses = place(sizeof(std::uint64_t) * c.memory.blocks);
   layout.memory_blocks = place(sizeof(wire::MemoryBlock) * c.memory.blocks);
   layout.memory_rings = place(sizeof(wire::MemoryRing) * c.memory.rings);
+  layout.labelled_memory = place(sizeof(wire::LabelledMemory));
   layout.generated_arena = place(c.generated_arena);
   layout.bytes = place(0);
   return layout;
@@ -251,6 +252,7 @@ void fill(wire::SegmentHeader& header, const Capacities& c, const Layout& layout
   header.memory_addresses_offset = layout.memory_addresses;
   header.memory_blocks_offset = layout.memory_blocks;
   header.memory_rings_offset = layout.memory_rings;
+  header.labelled_memory_offset = layout.labelled_memory;
   header.generated_arena_offset = layout.generated_arena;
   header.code_slots = c.code_slots;
   header.mpi_sites = c.mpi_sites;

@@ -420,6 +420,20 @@ void dump_losses(const ShardData& data, Text& out) {
             "rank_row\tpath\tholder_path\tmutex\twait_ns\tsamples\tlongest_ns\tname");
   for (const MutexWait& w : data.mutex_waits)
     out.row(w.rank, w.path, w.holder_path, w.mutex, w.wait_ns, w.samples, w.longest_ns, w.name);
+  out.table("memory_spaces", data.memory_spaces.size(),
+            "rank_row\tprocesses\tallocations\tfrees\talloc_bytes\tlive_end_bytes\tpeak_bytes\tpeak_utc_ns\t"
+            "unknown_frees\tunknown_bytes\tname");
+  for (const MemorySpace& s : data.memory_spaces)
+    out.row(s.rank, s.processes, s.allocations, s.frees, s.alloc_bytes, s.live_end_bytes, s.peak_bytes,
+            s.peak_utc_ns, s.unknown_frees, s.unknown_bytes, s.name);
+  out.table(
+      "memory_labels", data.memory_labels.size(),
+      "rank_row\tallocations\tfrees\talloc_bytes\tlive_end_bytes\tpeak_bytes\tspace_peak_bytes\tspace\tname");
+  for (const MemoryLabel& l : data.memory_labels)
+    out.row(l.rank, l.allocations, l.frees, l.alloc_bytes, l.live_end_bytes, l.peak_bytes, l.space_peak_bytes,
+            l.space, l.name);
+  out.table("memory_copies", data.memory_copies.size(), "rank_row\tcount\tbytes\tto\tfrom");
+  for (const MemoryCopies& c : data.memory_copies) out.row(c.rank, c.count, c.bytes, c.to, c.from);
   out.table("thread_spans", data.thread_spans.size(),
             "rank_row\tthread\tnumber\tother\thow\tbegin_ns\tcall_ns\tend_ns\tmpi_thread");
   for (const ThreadSpan& s : data.thread_spans)

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/thread_pools.hpp"
+#include "collector/memory/labelled_reader.hpp"
 #include "collector/process/python_note.hpp"
 #include "formats/wire/c10d_functions.h"
 
@@ -715,6 +716,8 @@ void ProcessRecorder::add_sums(ProcessReport& report, std::uint64_t now_ns) cons
 }
 
 void ProcessRecorder::add_memory(ProcessReport& report, std::uint64_t now_ns) {
+  report.labelled_memory =
+      read_labelled_memory(segment_, report.start_utc_ns, report.start_mono_ns, now_ns, report.drops);
   if (!memory_.is_on()) return;
   const wire::MemoryState& state = segment_.header().memory;
   report.memory = memory_.sums(now_ns);

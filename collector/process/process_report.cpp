@@ -97,6 +97,7 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   memory_interval_bytes = std::max(memory_interval_bytes, other.memory_interval_bytes);
   memory_untracked_bytes += other.memory_untracked_bytes;
   memory_static_bytes = std::max(memory_static_bytes, other.memory_static_bytes);
+  labelled_memory.add(other.labelled_memory);
   add_loops(other.loops);
   for (const auto& [key, amount] : other.tasks) {
     const bool has_room = tasks.size() < 2 * TaskTimes::kMostRows || tasks.contains(key);

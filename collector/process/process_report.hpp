@@ -19,6 +19,7 @@
 #include "collector/charge/path_times.hpp"
 #include "collector/charge/task_times.hpp"
 #include "collector/charge/time_series.hpp"
+#include "collector/memory/labelled_amounts.hpp"
 #include "collector/memory/memory_reader.hpp"
 #include "collector/mpi/event_log.hpp"
 #include "collector/mpi/mpi_amounts.hpp"
@@ -85,9 +86,10 @@ struct ProcessReport {
   std::uint64_t memory_interval_bytes = 0;   // of --memory now; 0: memory is not recorded
   std::uint64_t memory_untracked_bytes = 0;  // that live or not: there was no room for their blocks
   std::uint64_t memory_static_bytes = 0;     // of object files; the most of all processes
-  SeriesBlock main_series{kMainColumns};     // of the main thread, by column
-  SeriesBlock counter_series;                // by RawTables::counters
-  std::vector<PathTime> open_times;          // of all threads; not in PathTimes, since they may change
+  RawLabelledMemory labelled_memory;
+  SeriesBlock main_series{kMainColumns};  // of the main thread, by column
+  SeriesBlock counter_series;             // by RawTables::counters
+  std::vector<PathTime> open_times;       // of all threads; not in PathTimes, since they may change
   std::map<std::pair<std::int32_t, std::int32_t>, RawTraffic> traffic;  // world ranks; -1 not known
   // To members that are known by their numbers in a communicator: by its identity, and number.
   std::map<std::pair<std::uint64_t, std::int32_t>, RawTraffic> group_traffic;

@@ -126,6 +126,7 @@ SegmentView::Layout SegmentView::copy_layout(const wire::SegmentHeader& h) {
   l.memory_addresses_offset = h.memory_addresses_offset;
   l.memory_blocks_offset = h.memory_blocks_offset;
   l.memory_rings_offset = h.memory_rings_offset;
+  l.labelled_memory_offset = h.labelled_memory_offset;
   l.generated_arena_offset = h.generated_arena_offset;
   l.code_slots = h.code_slots;
   l.mpi_sites = h.mpi_sites;
@@ -185,6 +186,7 @@ const char* SegmentView::damage_of(const Layout& l, std::uint64_t n) {
       region_fits(l.memory_blocks_offset, l.memory_blocks, sizeof(wire::MemoryBlock), 8, n) &&
       region_fits(l.memory_rings_offset, l.memory_rings, sizeof(wire::MemoryRing), alignof(wire::MemoryRing),
                   n) &&
+      region_fits(l.labelled_memory_offset, 1, sizeof(wire::LabelledMemory), 8, n) &&
       region_fits(l.generated_arena_offset, l.generated_arena_bytes, 1, 8, n);
   return fits ? nullptr : "a table lies outside it";
 }

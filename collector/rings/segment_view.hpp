@@ -40,7 +40,7 @@ class SegmentView {
         path_arena_offset, mpi_peers_offset, mpi_sizes_offset, communicators_offset, thread_slots_offset,
         mpi_event_rings_offset, mpi_site_counters_offset, regions_offset, io_files_offset, io_sites_offset,
         io_amounts_offset, omp_sites_offset, omp_rows_offset, memory_sites_offset, memory_addresses_offset,
-        memory_blocks_offset, memory_rings_offset, generated_arena_offset;
+        memory_blocks_offset, memory_rings_offset, labelled_memory_offset, generated_arena_offset;
     std::uint32_t code_slots, mpi_sites, mpi_peers, mpi_ops, communicators, thread_slots, mpi_event_rings,
         regions, io_files, io_sites, omp_sites, omp_rows, memory_sites, memory_blocks, memory_rings;
     std::uint64_t code_arena_bytes, module_arena_bytes, path_arena_bytes, generated_arena_bytes;
@@ -58,6 +58,9 @@ class SegmentView {
   // layout().memory_rings != 0.
   [[nodiscard]] wire::MemoryRing& memory_ring() const noexcept {
     return *reinterpret_cast<wire::MemoryRing*>(base_ + layout_.memory_rings_offset);
+  }
+  [[nodiscard]] const wire::LabelledMemory& labelled_memory() const noexcept {
+    return *reinterpret_cast<const wire::LabelledMemory*>(base_ + layout_.labelled_memory_offset);
   }
   // A table of `count` entries at `offset`, both from layout().
   template <typename T>

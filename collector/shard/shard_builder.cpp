@@ -200,6 +200,33 @@ std::size_t most_per_rank(std::size_t most, std::uint32_t world_size) {
   return std::clamp(most * kRanks / std::max<std::size_t>(world_size, 1), most / kPart, most);
 }
 
+// Joins the labels of each space beyond `most` that held the least. The rows stay by space and name.
+void join_small_labels(std::vector<shard::MemoryLabel>& rows, std::size_t most) {
+  if (rows.size() <= most) return;
+  const auto size = [](const shard::MemoryLabel& row) {
+    return std::tuple(row.space_peak_bytes, row.peak_bytes, row.alloc_bytes);
+  };
+  std::vector<shard::MemoryLabel> ordered = std::move(rows);
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [&](const auto& a, const auto& b) { return size(a) > size(b); });
+  std::map<std::pair<std::string, std::string>, shard::MemoryLabel> kept;
+  for (std::size_t i = 0; i < ordered.size(); ++i) {
+    shard::MemoryLabel& row = ordered[i];
+    if (i >= most) row.name = shard::kOtherLabelsName;
+    const auto [known, is_new] = kept.try_emplace({row.space, row.name}, row);
+    if (is_new) continue;
+    shard::MemoryLabel& sum = known->second;
+    add_amount(sum.allocations, row.allocations);
+    add_amount(sum.frees, row.frees);
+    add_amount(sum.alloc_bytes, row.alloc_bytes);
+    add_amount(sum.live_end_bytes, row.live_end_bytes);
+    add_amount(sum.space_peak_bytes, row.space_peak_bytes);
+    sum.peak_bytes = std::max({sum.peak_bytes, row.peak_bytes, sum.space_peak_bytes});
+  }
+  rows.clear();
+  for (auto& [name, row] : kept) rows.push_back(std::move(row));
+}
+
 // Joins the regions beyond `most` with the least time.
 void leave_out_small(std::map<RawOmpRegionKey, RawOmpRegion>& regions, std::size_t most) {
   if (regions.size() <= most) return;
@@ -902,6 +929,27 @@ void ShardBuilder::add_memory(const RankSnapshot& from, std::uint32_t rank,
   data.memory_sites.insert(data.memory_sites.end(), rows.begin(), rows.end());
 }
 
+void ShardBuilder::add_labelled_memory(const ProcessReport& report, std::uint32_t rank,
+                                       shard::ShardData& data) {
+  static_assert(shard::kMaxLabelRows >= wire::kMaxLabels + wire::kMemorySpaces);
+  const RawLabelledMemory& memory = report.labelled_memory;
+  std::vector<shard::MemoryLabel> rows;
+  for (const auto& [name, space] : memory.spaces) {
+    data.memory_spaces.push_back(
+        {rank, static_cast<std::uint32_t>(std::min<std::uint64_t>(space.processes, UINT32_MAX)),
+         space.allocations, space.frees, space.alloc_bytes, space.live_bytes, space.peak_bytes,
+         space.peak_utc_ns, space.unknown_frees, space.unknown_bytes, name});
+    for (const auto& [label, row] : space.labels)
+      rows.push_back({rank, row.allocations, row.frees, row.alloc_bytes, row.live_bytes, row.peak_bytes,
+                      row.space_peak_bytes, name, label});
+  }
+  join_small_labels(rows, most_per_rank(shard::kMaxLabelRows, data.run.world_size));
+  data.memory_labels.insert(data.memory_labels.end(), std::make_move_iterator(rows.begin()),
+                            std::make_move_iterator(rows.end()));
+  for (const auto& [between, copies] : memory.copies)
+    data.memory_copies.push_back({rank, copies.count, copies.bytes, between.first, between.second});
+}
+
 void ShardBuilder::add_values(const ProcessReport& report, std::uint32_t rank,
                               const std::vector<std::uint32_t>& path_of, shard::ShardData& data) {
   std::map<ShardValueKey, RawAmount> values;
@@ -1037,6 +1085,7 @@ void ShardBuilder::add_rank(const RankSnapshot& from, const std::vector<std::uin
   add_counters(report, rank, path_of, data);
   add_mpi_calls(report, rank, path_of, communicators, data);
   add_memory(from, rank, path_of, data);
+  add_labelled_memory(report, rank, data);
   for (std::size_t bin = 0; bin < HandlerCosts::kBins; ++bin) {
     if (const std::uint64_t count = report.handler_costs.counts[bin]; count != 0)
       data.handler_costs.push_back({rank, HandlerCosts::le_ns(bin), count});

@@ -98,6 +98,7 @@ class ShardBuilder {
                            const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
   static void add_memory(const RankSnapshot& from, std::uint32_t rank,
                          const std::vector<std::uint32_t>& path_of, shard::ShardData& data);
+  static void add_labelled_memory(const ProcessReport& report, std::uint32_t rank, shard::ShardData& data);
   static void add_path_series(const NodeSnapshot& snapshot, const std::vector<std::uint32_t>& path_of,
                               shard::ShardData& data);
   static void add_series(const NodeSnapshot& snapshot, Interned& shard, shard::ShardData& data);

@@ -653,6 +653,38 @@ struct MemorySeries {
   std::uint64_t kib_ms = 0;
   friend bool operator==(const MemorySeries&, const MemorySeries&) = default;
 };
+// Memory that the program names by space and label, as Kokkos does with its views; whether or not with
+// --memory. Counted exactly. If several processes of the rank have it, amounts are sums, and the peak is that
+// of the process with the largest one.
+struct MemorySpace {
+  std::uint32_t rank = 0;       // index into ranks
+  std::uint32_t processes = 0;  // that allocated in it
+  std::uint64_t allocations = 0, frees = 0, alloc_bytes = 0;
+  std::uint64_t live_end_bytes = 0;  // not freed in the end, or by now
+  std::uint64_t peak_bytes = 0;
+  std::int64_t peak_utc_ns = 0;  // 0: there was no peak
+  // Freed, but not seen to be allocated.
+  std::uint64_t unknown_frees = 0, unknown_bytes = 0;
+  std::string name;  // "Host"
+  friend bool operator==(const MemorySpace&, const MemorySpace&) = default;
+};
+struct MemoryLabel {
+  std::uint32_t rank = 0;  // index into ranks
+  std::uint64_t allocations = 0, frees = 0, alloc_bytes = 0, live_end_bytes = 0;
+  std::uint64_t peak_bytes = 0;        // its own
+  std::uint64_t space_peak_bytes = 0;  // held at the peak of its space
+  std::string space, name;
+  friend bool operator==(const MemoryLabel&, const MemoryLabel&) = default;
+};
+struct MemoryCopies {      // from one space to another one, or within one
+  std::uint32_t rank = 0;  // index into ranks
+  std::uint64_t count = 0, bytes = 0;
+  std::string to, from;
+  friend bool operator==(const MemoryCopies&, const MemoryCopies&) = default;
+};
+// Of a rank those that held most; fewer in a large job. The others are one of their space.
+inline constexpr std::size_t kMaxLabelRows = 1056;
+inline constexpr std::string_view kOtherLabelsName = "(other labels)", kOtherSpacesName = "(other spaces)";
 // Series of ranks and nodes: what they held, at most.
 inline constexpr std::string_view kHeldSeries = "memory_held_bytes";
 
@@ -1109,6 +1141,9 @@ struct ShardData {
   std::vector<MemoryRank> memory_ranks;       // by rank
   std::vector<MemorySite> memory_sites;       // by rank, path, domain
   std::vector<MemorySeries> memory_series;    // by path, bin
+  std::vector<MemorySpace> memory_spaces;     // by rank, name
+  std::vector<MemoryLabel> memory_labels;     // by rank, space, name
+  std::vector<MemoryCopies> memory_copies;    // by rank, to, from
   std::vector<MpiEvent> mpi_events;           // by rank, then thread, then exit_ns
   std::vector<EventGap> event_gaps;           // by event
   std::vector<EventStretch> event_stretches;  // by rank, then shared_begin_ns

@@ -554,6 +554,37 @@ void visit_memory(Archive& archive, Data& data) {
     table.column("bin", &MemorySeries::bin);
     table.column("kib_ms", &MemorySeries::kib_ms);
   });
+  archive.table("memory_spaces", data.memory_spaces, [](auto& table) {
+    table.column("rank", &MemorySpace::rank);
+    table.column("processes", &MemorySpace::processes);
+    table.column("allocations", &MemorySpace::allocations);
+    table.column("frees", &MemorySpace::frees);
+    table.column("alloc_bytes", &MemorySpace::alloc_bytes);
+    table.column("live_end_bytes", &MemorySpace::live_end_bytes);
+    table.column("peak_bytes", &MemorySpace::peak_bytes);
+    table.column("peak_utc_ns", &MemorySpace::peak_utc_ns);
+    table.column("unknown_frees", &MemorySpace::unknown_frees);
+    table.column("unknown_bytes", &MemorySpace::unknown_bytes);
+    table.strings("name", &MemorySpace::name);
+  });
+  archive.table("memory_labels", data.memory_labels, [](auto& table) {
+    table.column("rank", &MemoryLabel::rank);
+    table.column("allocations", &MemoryLabel::allocations);
+    table.column("frees", &MemoryLabel::frees);
+    table.column("alloc_bytes", &MemoryLabel::alloc_bytes);
+    table.column("live_end_bytes", &MemoryLabel::live_end_bytes);
+    table.column("peak_bytes", &MemoryLabel::peak_bytes);
+    table.column("space_peak_bytes", &MemoryLabel::space_peak_bytes);
+    table.strings("space", &MemoryLabel::space);
+    table.strings("name", &MemoryLabel::name);
+  });
+  archive.table("memory_copies", data.memory_copies, [](auto& table) {
+    table.column("rank", &MemoryCopies::rank);
+    table.column("count", &MemoryCopies::count);
+    table.column("bytes", &MemoryCopies::bytes);
+    table.strings("to", &MemoryCopies::to);
+    table.strings("from", &MemoryCopies::from);
+  });
 }
 
 // ranks: number of rows of table ranks.

@@ -155,6 +155,15 @@ Result<void> validate_memory(const ShardData& data) {
     if (i != 0 && data.memory_ranks[i - 1].rank >= data.memory_ranks[i].rank)
       return at("memory_ranks", i, "ranks are out of order");
   }
+  for (std::size_t i = 0; i < data.memory_spaces.size(); ++i) {
+    if (data.memory_spaces[i].rank >= ranks) return at("memory_spaces", i, "rank out of range");
+    if (!are_times(data.memory_spaces[i].peak_utc_ns, 0))
+      return at("memory_spaces", i, "the time is out of range");
+  }
+  for (std::size_t i = 0; i < data.memory_labels.size(); ++i)
+    if (data.memory_labels[i].rank >= ranks) return at("memory_labels", i, "rank out of range");
+  for (std::size_t i = 0; i < data.memory_copies.size(); ++i)
+    if (data.memory_copies[i].rank >= ranks) return at("memory_copies", i, "rank out of range");
   for (std::size_t i = 0; i < data.memory_sites.size(); ++i) {
     const MemorySite& site = data.memory_sites[i];
     if (site.rank >= ranks) return at("memory_sites", i, "rank out of range");

@@ -28,6 +28,7 @@
 //   address[memory_blocks]          hash table of the recorded blocks that live
 //   MemoryBlock[memory_blocks]      of the address with the same index
 //   MemoryRing[memory_rings]        one, or none
+//   LabelledMemory                  memory by labels that the program gives, as Kokkos does
 //   generated arena                 GeneratedObject..., append only
 //
 // Everything is written by the process and read by the collector, except
@@ -42,6 +43,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "formats/wire/labelled_memory.h"
 #include "formats/wire/memory.h"
 #include "formats/wire/mpi_event.h"
 #include "formats/wire/openmp.h"
@@ -94,6 +96,7 @@ enum class DropReason : std::uint32_t {
                           // it
   kTorchForwardLost,      // a backward operator of PyTorch whose forward one is not known any more
   kTorchOtherThread,      // a range of PyTorch that has ended on another thread than it began on
+  kMemoryLabelTableFull,  // an allocation with a label that is counted with other labels of its memory space
   kCount
 };
 inline constexpr std::uint32_t kDropReasons = static_cast<std::uint32_t>(DropReason::kCount);
@@ -131,7 +134,8 @@ inline constexpr const char* kDropReasonNames[kDropReasons] = {"ring_full",
                                                                "generated_unreadable",
                                                                "mpi_stretch_ring_full",
                                                                "torch_forward_lost",
-                                                               "torch_other_thread"};
+                                                               "torch_other_thread",
+                                                               "memory_label_table_full"};
 
 enum class MpiState : std::uint32_t { kNone = 0, kInitialised = 1, kFinalised = 2 };
 
@@ -377,7 +381,7 @@ struct SegmentHeader {
       mpi_event_rings_offset, mpi_site_counters_offset, regions_offset, io_files_offset, io_sites_offset,
       io_amounts_offset, omp_sites_offset, omp_rows_offset;
   std::uint64_t memory_sites_offset, memory_addresses_offset, memory_blocks_offset, memory_rings_offset;
-  std::uint64_t generated_arena_offset;
+  std::uint64_t labelled_memory_offset, generated_arena_offset;
   std::uint32_t code_slots, mpi_sites, mpi_peers, mpi_ops, communicators, thread_slots, mpi_event_rings,
       regions, io_files, io_sites, omp_sites, omp_rows;     // counts
   std::uint32_t memory_sites, memory_blocks, memory_rings;  // counts
@@ -465,6 +469,7 @@ struct SegmentHeader {
   // How many of the rows below there have been. They are here because everybody reads them: the rows are on
   // pages that most processes never touch, and to read such a page would make the kernel allocate it.
   std::atomic<std::uint64_t> shell_calls_made, launches_made, fork_requests_made;
+  std::atomic<std::uint64_t> has_labelled_memory;  // 1: LabelledMemory is in use
   std::atomic<std::uint32_t> mpi_unseen;           // MpiUnseen
   std::atomic<std::uint32_t> open_requests_ready;  // 1: open_requests is complete
   MemoryState memory;

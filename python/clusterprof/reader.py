@@ -364,6 +364,21 @@ class Run:
         return self._with_rank_numbers("mutex_waits")
 
     @functools.cached_property
+    def memory_spaces(self):
+        """Memory of views (Kokkos), by rank and memory space: peaks, and what was allocated and freed."""
+        return self._with_rank_numbers("memory_spaces")
+
+    @functools.cached_property
+    def memory_labels(self):
+        """The same by label: `space_peak_bytes` is what the label held when its space held the most."""
+        return self._with_rank_numbers("memory_labels")
+
+    @functools.cached_property
+    def memory_copies(self):
+        """Deep copies (Kokkos), by rank and the memory spaces between which they were."""
+        return self._with_rank_numbers("memory_copies")
+
+    @functools.cached_property
     def thread_spans(self):
         """The lives of threads, divided where one makes or joins another one; by the node's monotonic clock."""
         rows = self._with_rank_numbers("thread_spans")

@@ -50,14 +50,14 @@ inline constexpr double kPython = 0.30;  // running bytecode
 // since every Python program spends a second or two. From kMostlyImports on programs as short as that, too.
 inline constexpr double kImports = 0.10, kImports_s = 5;
 inline constexpr double kMostlyImports = 0.50, kMostlyImports_s = 1;
-inline constexpr double kGarbage = 0.10;       // in Python's garbage collection
-inline constexpr double kGil = 0.10;           // waiting for the GIL; of the time of all threads
-inline constexpr double kMostlyPython = 0.50;  // severity "medium" for kPython from here, else "low"
-inline constexpr double kBlame = 0.50;         // part of an excess a line must hold to be named
-inline constexpr double kHigh = 0.25;          // severity "high" from here
-inline constexpr double kMedium = 0.10;        // "medium" from here, "low" below
-inline constexpr double kBottleneck = 0.05;    // smallest share listed for the run
-inline constexpr double kDropped = 0.01;       // of the samples
+inline constexpr double kGarbage = 0.10;        // in Python's garbage collection
+inline constexpr double kGil = 0.10;            // waiting for the GIL; of the time of all threads
+inline constexpr double kMostlyPython = 0.50;   // severity "medium" for kPython from here, else "low"
+inline constexpr double kBlame = 0.50;          // part of an excess a line must hold to be named
+inline constexpr double kHigh = 0.25;           // severity "high" from here
+inline constexpr double kMedium = 0.10;         // "medium" from here, "low" below
+inline constexpr double kBottleneck = 0.05;     // smallest share listed for the run
+inline constexpr double kDropped = 0.01;        // of the samples
 inline constexpr double kRecordingCost = 0.10;  // of the ranks' CPU time
 inline constexpr double kRecordingCost_s = 0.1;
 inline constexpr double kMinLost = 10;        // fewer are chance, whatever their share
@@ -400,7 +400,7 @@ struct MemoryLine {
   std::string called;  // as Place::called, of most of what it allocated
   shard::MemoryDomain domain = shard::MemoryDomain::kNative;  // not kFile: that is in kMapping
   std::uint64_t alloc_bytes = 0, alloc_count = 0;
-  double error_bytes = 0;        // standard error of alloc_bytes
+  double error_bytes = 0;                        // standard error of alloc_bytes
   std::uint64_t soon_bytes = 0, soon_count = 0;  // of them: freed soon
   std::uint64_t copy_bytes = 0, copy_count = 0;
   std::uint64_t live_end_bytes = 0;
@@ -472,6 +472,46 @@ struct HeldMemory {
   std::vector<MemoryTreeRow> tree;   // callers before what they call, then the largest first
   HeldOverTime over_time;
 };
+
+// Memory that the program names by space and label, as Kokkos does with its views. docs/metrics.md, "Memory
+// by label".
+struct MemoryLabelRow {
+  std::string name;  // empty: it has none
+  std::size_t ranks = 0;
+  std::uint64_t allocations = 0, frees = 0, alloc_bytes = 0, live_end_bytes = 0;  // of all ranks
+  std::uint64_t peak_bytes = 0;        // the most that a rank held at one time
+  std::uint64_t space_peak_bytes = 0;  // held when the space of the rank held the most, summed over ranks
+  std::int32_t max_rank = -1;          // most of space_peak_bytes; of it:
+  std::uint64_t max_rank_bytes = 0;
+};
+struct MemorySpaceRank {
+  std::int32_t rank = -1;
+  std::uint64_t peak_bytes = 0;
+  double peak_at_s = 0;  // since the run's start
+};
+struct MemorySpaceRow {
+  std::string name;
+  std::uint64_t processes = 0;
+  std::uint64_t allocations = 0, frees = 0, alloc_bytes = 0, live_end_bytes = 0;  // of all ranks
+  std::uint64_t unknown_frees = 0, unknown_bytes = 0;  // freed, but not seen to be allocated
+  std::uint64_t peaks_bytes = 0;                       // sum of the ranks' peaks
+  std::uint32_t node = shard::kNone;  // index into Analysis::nodes: where that sum is the largest; of it:
+  std::uint64_t node_peaks_bytes = 0;
+  std::size_t rank_count = 0;          // that held anything
+  std::vector<MemorySpaceRank> ranks;  // by peak_bytes, largest first; at most kMaxSpaceRanks
+  std::vector<MemoryLabelRow> labels;  // by space_peak_bytes, largest first; at most kMaxMemoryLabels
+};
+struct MemoryCopiesRow {
+  std::string to, from;  // spaces
+  std::uint64_t count = 0, bytes = 0;
+  std::int32_t max_rank = -1;  // most of the bytes; of them:
+  std::uint64_t max_rank_bytes = 0;
+};
+struct LabelledMemory {
+  std::vector<MemorySpaceRow> spaces;   // by peaks_bytes, largest first
+  std::vector<MemoryCopiesRow> copies;  // by bytes, largest first
+};
+inline constexpr std::size_t kMaxSpaceRanks = 64, kMaxMemoryLabels = 2048;
 
 struct IoFileRow {
   std::string path, file_system;  // empty: not known, or all that were too many
@@ -1162,8 +1202,9 @@ struct Analysis {
   double startup_s = 0;   // that every rank that used MPI was in MPI_Init or MPI_Finalize
   double focus_s = 0;     // recorded_s without startup_s: what efficiencies are of
   Limits limits;          // sum over ranks, main threads
-  std::vector<MemoryRow> memory_functions;        // by time_s, largest first
-  std::optional<HeldMemory> memory;               // empty: recorded without --memory
+  std::vector<MemoryRow> memory_functions;  // by time_s, largest first
+  std::optional<HeldMemory> memory;         // empty: recorded without --memory
+  LabelledMemory labelled_memory;
   std::optional<FileIo> io;                       // empty: not known
   std::optional<std::vector<OffCpuRow>> off_cpu;  // by time_s, largest first; empty: not known
   std::vector<ImportRow> imports;  // those of the program's own statements first, then by time_s

@@ -408,6 +408,14 @@ CLUSTERPROF_MEMBERS(MemoryTreeRow, parent, fold, name, file, module, line, kind,
 CLUSTERPROF_MEMBERS(HeldOverTime::Row, line, values)
 CLUSTERPROF_MEMBERS(HeldOverTime, bin_s, begin_s, bins, rows)
 CLUSTERPROF_MEMBERS(HeldMemory, interval_bytes, ranks, nodes, lines, tree, over_time)
+CLUSTERPROF_MEMBERS(MemoryLabelRow, name, ranks, allocations, frees, alloc_bytes, live_end_bytes, peak_bytes,
+                    space_peak_bytes, max_rank, max_rank_bytes)
+CLUSTERPROF_MEMBERS(MemorySpaceRank, rank, peak_bytes, peak_at_s)
+CLUSTERPROF_MEMBERS(MemorySpaceRow, name, processes, allocations, frees, alloc_bytes, live_end_bytes,
+                    unknown_frees, unknown_bytes, peaks_bytes, node, node_peaks_bytes, rank_count, ranks,
+                    labels)
+CLUSTERPROF_MEMBERS(MemoryCopiesRow, to, from, count, bytes, max_rank, max_rank_bytes)
+CLUSTERPROF_MEMBERS(LabelledMemory, spaces, copies)
 CLUSTERPROF_MEMBERS(IoFileRow, path, file_system, ranks, opens, reads, writes, read_bytes, written_bytes,
                     meta_calls, read_s, write_s, sync_s, meta_s)
 CLUSTERPROF_MEMBERS(IoGroupRow, path, file_system, files, opens, reads, writes, read_bytes, written_bytes,
@@ -541,15 +549,15 @@ CLUSTERPROF_MEMBERS(Analysis, run, last, quality, nodes, ranks, processes, proce
                     event_loops, tasks, task_tree, tasks_s, mutexes, locks, openmp, threads, thread_groups,
                     category_s, activity_s, active_activity_s, native_modules, system_calls,
                     active_system_calls, rank_seconds, recorded_s, startup_s, focus_s, limits,
-                    memory_functions, memory, io, off_cpu, imports, import_sum, timeline, regions,
-                    counters_multiplexed, derived, mean_useful_s, max_useful_s, slowest_rank, efficiency,
-                    threads_efficiency, threads_mean_useful_s, threads_max_useful_s, threads_slowest_rank,
-                    functions, lines, call_tree, sampled_s, without_function_s, without_line_s, helper_idle_s,
-                    mpi_watched, mpi_calls, hang, failure, calls_under_way, call_paths_under_way, mpi_errors,
-                    open_requests, unmatched_messages, matrix, node_matrix, mpi_sizes, collectives,
-                    collective_matrix, collective_node_matrix, torch, wait_quality, mpi_wait_s,
-                    mpi_transfer_s, places, waits, delays, root_causes, root_functions, critical_path,
-                    critical_functions, windows, counters, unavailable_counters, rank_counters,
+                    memory_functions, memory, labelled_memory, io, off_cpu, imports, import_sum, timeline,
+                    regions, counters_multiplexed, derived, mean_useful_s, max_useful_s, slowest_rank,
+                    efficiency, threads_efficiency, threads_mean_useful_s, threads_max_useful_s,
+                    threads_slowest_rank, functions, lines, call_tree, sampled_s, without_function_s,
+                    without_line_s, helper_idle_s, mpi_watched, mpi_calls, hang, failure, calls_under_way,
+                    call_paths_under_way, mpi_errors, open_requests, unmatched_messages, matrix, node_matrix,
+                    mpi_sizes, collectives, collective_matrix, collective_node_matrix, torch, wait_quality,
+                    mpi_wait_s, mpi_transfer_s, places, waits, delays, root_causes, root_functions,
+                    critical_path, critical_functions, windows, counters, unavailable_counters, rank_counters,
                     counter_spreads, bottlenecks, findings, gains)
 
 #undef CLUSTERPROF_MEMBERS
@@ -727,6 +735,10 @@ bool is_consistent(const Analysis& a) {
                                     row.slowest_rank.has_value() && row.focus_s.has_value());
              }) &&
          (!a.memory || is_consistent(*a.memory, a.nodes.size())) &&
+         all(a.labelled_memory.spaces,
+             [&](const MemorySpaceRow& row) {
+               return row.node == shard::kNone || row.node < a.nodes.size();
+             }) &&
          (!a.io || all(a.io->calls,
                        [&](const IoCallRow& row) {
                          return frame(row.kind) && known(row.operation, shard::kIoOperations);

@@ -29,6 +29,7 @@
 #include "report/analysis/hang_search.hpp"
 #include "report/analysis/held_memory.hpp"
 #include "report/analysis/imports.hpp"
+#include "report/analysis/labelled_memory.hpp"
 #include "report/analysis/limits.hpp"
 #include "report/analysis/line_rows.hpp"
 #include "report/analysis/location_numbers.hpp"
@@ -229,6 +230,7 @@ LineRows AnalysisBuilder::State::finish(Analysis& analysis) {
   limits.finish(ranks, analysis);
   find_file_io(head, paths, ranks.ascending, analysis);
   find_held_memory(head, paths, ranks.ascending, analysis);
+  find_labelled_memory(head, ranks, analysis);
   off_cpu.finish(path_time, ranks, analysis);
   imports.finish(ranks, analysis);
   find_timeline(head, ranks.ascending, analysis);

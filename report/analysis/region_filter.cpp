@@ -146,6 +146,9 @@ std::optional<Analysis> analyse_region(const ShardData& whole, const shard::RowS
   region.task_times.clear();
   region.threads.clear();
   region.mpi_sizes.clear();
+  region.memory_spaces.clear();
+  region.memory_labels.clear();
+  region.memory_copies.clear();
   region.time_windows.clear();
   region.series.clear();
   region.rank_series.clear();

@@ -339,6 +339,15 @@ void write_rank_paths(const ExportInput& input, const ExportOptions& options, Cs
   });
 }
 
+void write_memory_labels(const Analysis& analysis, Csv& csv) {
+  csv.row("space", "label", "ranks", "allocations", "frees", "alloc_bytes", "live_end_bytes", "peak_bytes",
+          "space_peak_bytes", "rank_max", "rank_max_bytes");
+  for (const MemorySpaceRow& space : analysis.labelled_memory.spaces)
+    for (const MemoryLabelRow& row : space.labels)
+      csv.row(space.name, row.name, row.ranks, row.allocations, row.frees, row.alloc_bytes,
+              row.live_end_bytes, row.peak_bytes, row.space_peak_bytes, row.max_rank, row.max_rank_bytes);
+}
+
 struct AnalysisTable {
   std::string_view name;
   void (*write)(const Analysis&, Csv&);
@@ -356,7 +365,8 @@ constexpr AnalysisTable kAnalysisTables[] = {{"functions", write_functions},
                                              {"openmp_threads", write_openmp_threads},
                                              {"locks", write_locks},
                                              {"memory", write_memory},
-                                             {"memory_ranks", write_memory_ranks}};
+                                             {"memory_ranks", write_memory_ranks},
+                                             {"memory_labels", write_memory_labels}};
 
 const AnalysisTable* table_of_analysis(std::string_view name) {
   const auto* const found = std::find_if(std::begin(kAnalysisTables), std::end(kAnalysisTables),

@@ -50,7 +50,7 @@ constexpr std::size_t kMaxRanks = 512, kMaxWaits = 1'000, kMaxMpiCalls = 2'000, 
                       kMaxNotes = 200, kMaxBottlenecks = 1'000, kMaxProcesses = 2'000, kMaxLoops = 500,
                       kMaxMutexes = 200, kMaxOpenMpRegions = 200, kMaxTeam = 64, kMaxTeamRanks = 32,
                       kMaxRankTeams = 16, kMaxImports = 200, kMaxThreads = 2'000, kMaxHeldNodes = 200,
-                      kMaxHeldLines = 2'000;
+                      kMaxHeldLines = 2'000, kMaxLabels = 500;
 
 std::string base64(std::string_view bytes) {
   static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -201,6 +201,9 @@ class Shortener {
     list_.push_back({table, most, rows.size()});
     rows = std::move(kept);
   }
+  void note(const char* table, std::size_t kept, std::size_t all) {
+    if (kept < all) list_.push_back({table, kept, all});
+  }
   [[nodiscard]] const std::vector<Shortened>& list() const { return list_; }
 
  private:
@@ -279,6 +282,17 @@ void keep_memory(HeldMemory& memory, Shortener& shortener) {
   memory.tree.clear();  // the page has it in arrays
 }
 
+// Of each space; the note is of all spaces together.
+void keep_labels(LabelledMemory& memory, Shortener& shortener) {
+  std::size_t kept = 0, all = 0;
+  for (MemorySpaceRow& space : memory.spaces) {
+    all += space.labels.size();
+    space.labels.resize(std::min(space.labels.size(), kMaxLabels));
+    kept += space.labels.size();
+  }
+  shortener.note("labelled_memory.labels", kept, all);
+}
+
 std::vector<Shortened> shorten_tables(Analysis& a, const PageOptions& options) {
   Shortener shortener;
   shortener.cut("functions", a.functions, options.report_functions);
@@ -328,6 +342,7 @@ std::vector<Shortened> shorten_tables(Analysis& a, const PageOptions& options) {
   shortener.cut("imports", a.imports, kMaxImports);
   if (a.off_cpu) shortener.cut("off_cpu", *a.off_cpu, kMaxOffCpu);
   if (a.memory) keep_memory(*a.memory, shortener);
+  keep_labels(a.labelled_memory, shortener);
   // The page has these in arrays.
   a.matrix.clear();
   a.node_matrix.clear();

@@ -61,6 +61,7 @@ void ReportDocument::write() {
     counters();
     io();
     memory();
+    labelled_memory();
     off_cpu();
     mutexes();
     imports();

@@ -76,6 +76,7 @@ class ReportDocument {
   void io();
   void memory();
   void memory_line(std::uint32_t line);
+  void labelled_memory();
 
   // conclusions.cpp
   void quality();

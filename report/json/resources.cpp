@@ -142,6 +142,40 @@ void ReportDocument::memory() {
   });
 }
 
+void ReportDocument::labelled_memory() {
+  const LabelledMemory& memory = a_.labelled_memory;
+  if (memory.spaces.empty() && memory.copies.empty()) return;
+  out_.object("labelled_memory", [&] {
+    out_.rows("spaces", memory.spaces, [&](const MemorySpaceRow& row) {
+      const MemorySpaceRank most = row.ranks.empty() ? MemorySpaceRank() : row.ranks.front();
+      const bool held = !row.ranks.empty();
+      out_("name", row.name)("ranks", row.rank_count)("processes", row.processes);
+      out_("allocations", row.allocations)("frees", row.frees)("alloc_bytes", row.alloc_bytes);
+      out_("live_end_bytes", row.live_end_bytes);
+      out_("unknown_frees", row.unknown_frees)("unknown_bytes", row.unknown_bytes);
+      out_("rank_max", held ? std::optional(most.rank) : std::nullopt)("rank_max_bytes", most.peak_bytes);
+      out_("rank_max_at_s", held ? Seconds(most.peak_at_s) : Seconds());
+      out_("peaks_bytes", row.peaks_bytes);
+      out_("node_max", row.node < a_.nodes.size() ? std::optional(a_.nodes[row.node].name) : std::nullopt);
+      out_("node_max_bytes", row.node_peaks_bytes);
+      out_.rows("by_rank", row.ranks, [&](const MemorySpaceRank& rank) {
+        out_("rank", rank.rank)("peak_bytes", rank.peak_bytes)("peak_at_s", rank.peak_at_s);
+      });
+      out_.rows("labels", row.labels, [&](const MemoryLabelRow& label) {
+        out_("label", text_or_null(label.name))("ranks", label.ranks);
+        out_("allocations", label.allocations)("frees", label.frees)("alloc_bytes", label.alloc_bytes);
+        out_("live_end_bytes", label.live_end_bytes)("peak_bytes", label.peak_bytes);
+        out_("space_peak_bytes", label.space_peak_bytes);
+        out_("rank_max", label.max_rank)("rank_max_bytes", label.max_rank_bytes);
+      });
+    });
+    out_.rows("copies", memory.copies, [&](const MemoryCopiesRow& row) {
+      out_("to", row.to)("from", row.from)("count", row.count)("bytes", row.bytes);
+      out_("rank_max", row.max_rank)("rank_max_bytes", row.max_rank_bytes);
+    });
+  });
+}
+
 // Keys as in memory.over_time and memory.ranks.
 void ReportDocument::write(const HeldAt& held) {
   out_.object([&] {

@@ -59,7 +59,13 @@ class ResourceSections : private Section {
   }
 
   void memory() {
-    if (all_ && !a_.memory) return;
+    const LabelledMemory& labelled = a_.labelled_memory;
+    const bool has_labels = !labelled.spaces.empty() || !labelled.copies.empty();
+    if (a_.memory || !(all_ || has_labels)) held_memory();
+    if (has_labels) print_labelled_memory(page_, a_, resource_options());
+  }
+
+  void held_memory() {
     if (worth(a_.memory && !a_.memory->lines.empty(), "Memory",
               a_.memory ? "Nothing was allocated." : "Not recorded: that takes --memory."))
       print_memory(page_, a_, paths_, resource_options());

@@ -23,6 +23,8 @@ void print_io(Page& page, const Analysis& analysis, const format::ShortPaths& pa
               const ResourceOptions& options);
 void print_memory(Page& page, const Analysis& analysis, const format::ShortPaths& paths,
                   const ResourceOptions& options);
+// There is memory with labels, or copies.
+void print_labelled_memory(Page& page, const Analysis& analysis, const ResourceOptions& options);
 void print_memory_at(Page& page, const Analysis& analysis, const HeldAt& held,
                      const format::ShortPaths& paths, const ResourceOptions& options);
 void print_off_cpu(Page& page, const Analysis& analysis, const format::ShortPaths& paths,

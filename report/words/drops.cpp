@@ -84,6 +84,9 @@ constexpr Reason kReasons[] = {
     {"memory_path_room_full", "recorded allocations have no callers: the room for their call paths is full"},
     {"memory_block_table_full",
      "recorded blocks count as freed at once, or mappings not at all: the table of those that live is full"},
+    {"memory_label_table_full",
+     "allocations are counted with other labels of their memory space: the table of labels is full"},
+    {"damaged_memory_label", "labels of memory cannot be true: the program wrote over them"},
     {"generated_arena_full", "descriptions of generated code did not fit: functions of it have no name"},
     {"generated_table_full",
      "descriptions of generated code are not read: there are more than 16,384 at a time, and functions of "

@@ -592,7 +592,7 @@ class Export(unittest.TestCase):
         folder = os.path.join(self.directory, "tables", "")
         self.export("csv", "-o", folder)
         self.assertEqual(sorted(os.listdir(folder)),
-                         ["functions.csv", "imports.csv", "lines.csv", "locks.csv", "memory.csv", "memory_ranks.csv", "mpi_calls.csv",
+                         ["functions.csv", "imports.csv", "lines.csv", "locks.csv", "memory.csv", "memory_labels.csv", "memory_ranks.csv", "mpi_calls.csv",
                           "openmp.csv", "openmp_ranks.csv", "openmp_threads.csv", "paths.csv", "processes.csv", "ranks.csv", "threads.csv",
                           "torch_distributed.csv"])
         for name, table in (("functions", report["functions"]), ("lines", report["lines"]),

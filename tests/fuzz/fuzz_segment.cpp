@@ -48,6 +48,8 @@ class Segment {
   Segment() {
     test::fill(fake_);
     fake_.generated(test::made_object(0x10000, 0x100, {{"made", 0x40, 0x60}, {"as well", 0xa0, 0x10}}));
+    fake_.memory_space(0, "Host", 1, 5);
+    fake_.memory_label(20, 0, "view", 5);
     original_.assign(fake_.base(), fake_.base() + fake_.bytes());
     const wire::SegmentHeader& h = fake_.header();
     parts_ = {{0, sizeof h},
@@ -69,6 +71,7 @@ class Segment {
               {h.memory_addresses_offset, h.memory_blocks * sizeof(std::uint64_t)},
               {h.memory_blocks_offset, h.memory_blocks * sizeof(wire::MemoryBlock)},
               {h.memory_rings_offset, sizeof(wire::MemoryRing)},
+              {h.labelled_memory_offset, sizeof(wire::LabelledMemory)},
               {h.generated_arena_offset, h.generated_arena_bytes}};
     own_ = {parts_[0]};
     constexpr std::uint64_t kSlotHead = offsetof(wire::ThreadSlot, ring) + offsetof(wire::Ring, data);

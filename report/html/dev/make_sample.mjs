@@ -867,6 +867,7 @@ export function makeSample(options = {}) {
   };
   if (!plain) {
     report.memory = sampleMemory({ ranks, ranksPerNode, nodes, elapsed, hostile, nodeName });
+    report.labelled_memory = sampleLabels({ ranks, nodes, nodeName, hostile });
     const peaks = new Map(report.memory.ranks.map((row) => [row.rank, row.peak_bytes]));
     add("rank_held_peak_bytes", "f32", Float32Array.from({ length: ranks }, (_, r) => peaks.get(r) ?? 1.1e9));
     const tree = sampleHeldTree(hostile);
@@ -920,6 +921,28 @@ function sampleMemory({ ranks, ranksPerNode, nodes, elapsed, hostile, nodeName }
       bin_s: elapsed / bins, begin_s: 0, bins,
       lines: lines.map(({ file, line: number, function: name, node_peak_bytes: most }) => ({ file, line: number, function: name, bytes: Array.from({ length: bins }, (_, b) => Math.round(most * Math.min(1, b / 10))) })),
     },
+  };
+}
+
+// Views of Kokkos: one that a rank has most of, one without a label.
+function sampleLabels({ ranks, nodes, nodeName, hostile }) {
+  const label = (name, each, rest = {}) => ({
+    label: name, ranks, allocations: 3 * ranks, frees: 3 * ranks, alloc_bytes: 3 * each * ranks, live_end_bytes: 0, peak_bytes: each, space_peak_bytes: each * ranks,
+    rank_max: ranks - 1, rank_max_bytes: each, ...rest,
+  });
+  const space = (name, labels) => {
+    const peaks = labels.reduce((sum, row) => sum + row.space_peak_bytes, 0);
+    return {
+      name, ranks, processes: ranks, allocations: 3 * ranks * labels.length, frees: 3 * ranks * labels.length, alloc_bytes: 3 * peaks, live_end_bytes: 0, unknown_frees: 0, unknown_bytes: 0,
+      rank_max: ranks - 1, rank_max_bytes: Math.round(peaks / ranks), rank_max_at_s: 4.2, peaks_bytes: peaks, node_max: nodeName(0), node_max_bytes: Math.round(peaks / nodes), by_rank: [], labels,
+    };
+  };
+  return {
+    spaces: [
+      space("Cuda", [label(hostile ? "<img src=x onerror=alert(11)>" : "temperature", 4e8), label("halo", 2e7), label(null, 1e6, { rank_max_bytes: 0, space_peak_bytes: 0, live_end_bytes: 1e6 })]),
+      space(hostile ? "<b>Host</b>" : "Host", [label(`Kokkos::View<double***, ${"x".repeat(80)}`, 1e7)]),
+    ],
+    copies: [{ to: "Cuda", from: "Host", count: 20 * ranks, bytes: 8e8 * ranks, rank_max: 0, rank_max_bytes: 8e8 }],
   };
 }
 

@@ -219,6 +219,7 @@ struct Sums {
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> paths;  // call path
   std::map<std::tuple<Where, MemoryDomain>, std::array<std::uint64_t, 11>> memory;
   std::map<std::int32_t, std::uint64_t> memory_peaks;
+  std::map<std::tuple<std::int32_t, std::string, std::string>, std::array<std::uint64_t, 4>> labels;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> held;  // call path
   friend bool operator==(const Sums&, const Sums&) = default;
 };
@@ -275,6 +276,20 @@ void add_sums(const ShardData& data, Sums& sums) {
                              site.copy_count,      site.live_end_bytes, site.rank_peak_bytes,
                              site.node_peak_bytes, site.live_by_age[3]};
     for (std::size_t i = 0; i < amounts.size(); ++i) sum[i] += amounts[i];
+  }
+  for (const shard::MemorySpace& row : data.memory_spaces) {
+    auto& sum = sums.labels[{data.ranks[row.rank].rank, row.name, "all"}];
+    sum[0] += row.allocations, sum[1] += row.alloc_bytes, sum[2] += row.unknown_frees;
+    sum[3] = std::max(sum[3], row.peak_bytes);
+  }
+  for (const shard::MemoryLabel& row : data.memory_labels) {
+    auto& sum = sums.labels[{data.ranks[row.rank].rank, row.space, row.name}];
+    sum[0] += row.allocations, sum[1] += row.alloc_bytes, sum[2] += row.live_end_bytes;
+    sum[3] = std::max(sum[3], row.space_peak_bytes);
+  }
+  for (const shard::MemoryCopies& row : data.memory_copies) {
+    auto& sum = sums.labels[{data.ranks[row.rank].rank, row.to, "from " + row.from}];
+    sum[0] += row.count, sum[1] += row.bytes;
   }
   for (const Rank& rank : data.ranks)
     sums.places[rank.rank] = {data.strings[rank.affinity], data.strings[rank.numa_nodes]};

@@ -65,6 +65,7 @@ class FakeSegment {
     const std::uint64_t memory_addresses = place(kMemoryBlocks * sizeof(std::uint64_t));
     const std::uint64_t memory_blocks = place(kMemoryBlocks * sizeof(wire::MemoryBlock));
     const std::uint64_t memory_rings = place(sizeof(wire::MemoryRing));
+    const std::uint64_t labelled_memory = place(sizeof(wire::LabelledMemory));
     const std::uint64_t generated_arena = place(kGeneratedArenaBytes);
     bytes_ = at;
     file_.reset(memfd_create("segment", MFD_CLOEXEC | (sealable ? MFD_ALLOW_SEALING : 0u)));
@@ -97,6 +98,7 @@ class FakeSegment {
     h.memory_addresses_offset = memory_addresses;
     h.memory_blocks_offset = memory_blocks;
     h.memory_rings_offset = memory_rings;
+    h.labelled_memory_offset = labelled_memory;
     h.generated_arena_offset = generated_arena;
     h.code_slots = 64;
     h.mpi_sites = kSites;
@@ -495,6 +497,33 @@ class FakeSegment {
     r.key = 5000 + index;
     r.ready = 1;
     return r;
+  }
+  wire::LabelledMemory& labelled_memory() {
+    return *table<wire::LabelledMemory>(header().labelled_memory_offset);
+  }
+  wire::MemorySpace& memory_space(std::uint32_t index, std::string_view name, std::uint64_t allocations,
+                                  std::uint64_t peak_bytes) {
+    wire::LabelledMemory& memory = labelled_memory();
+    wire::MemorySpace& s = memory.spaces[index];
+    name.copy(s.name, sizeof s.name - 1);
+    s.allocations = allocations;
+    s.peak_bytes = peak_bytes;
+    s.ready = 1;
+    memory.space_count = index + 1;
+    header().has_labelled_memory = 1;
+    return s;
+  }
+  wire::MemoryLabel& memory_label(std::uint32_t index, std::uint32_t space, std::string_view name,
+                                  std::uint64_t live_bytes) {
+    wire::MemoryLabel& l = labelled_memory().labels[index];
+    name.copy(l.name, sizeof l.name - 1);
+    l.space = space;
+    l.allocations = 1;
+    l.alloc_bytes = l.peak_bytes = live_bytes;
+    l.live_bytes = live_bytes;
+    l.key = 6000 + index;
+    l.ready = 1;
+    return l;
   }
   void memory_site(std::uint32_t index, wire::MemoryDomain domain, const std::vector<std::uint64_t>& words,
                    std::uint16_t mpi_op = 0) {

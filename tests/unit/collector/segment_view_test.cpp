@@ -95,7 +95,7 @@ TEST(SegmentView, RefusesTablesThatDoNotFit) {
                      &H::mpi_event_rings_offset, &H::mpi_site_counters_offset, &H::regions_offset,
                      &H::io_files_offset,        &H::io_sites_offset,          &H::io_amounts_offset,
                      &H::memory_sites_offset,    &H::memory_addresses_offset,  &H::memory_blocks_offset,
-                     &H::memory_rings_offset,    &H::generated_arena_offset}) {
+                     &H::memory_rings_offset,    &H::labelled_memory_offset,   &H::generated_arena_offset}) {
     EXPECT_TRUE(refused([&](H& h) { h.*field = h.segment_bytes + 64; }));
     EXPECT_TRUE(refused([&](H& h) { h.*field = ~0ull - 63; }));
     EXPECT_TRUE(refused([&](H& h) { h.*field = 0; }));

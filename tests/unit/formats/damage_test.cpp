@@ -333,7 +333,8 @@ TEST_F(ForgedTest, InconsistentTablesAreRefused) {
            !d.region_times.empty() && !d.processes.empty() && !d.event_loops.empty() &&
            !d.loop_blocks.empty() && !d.task_times.empty() && !d.threads.empty() && !d.omp_regions.empty() &&
            !d.mutex_waits.empty() && d.thread_spans.size() > 1 && !d.span_times.empty() &&
-           !d.memory_ranks.empty() && !d.memory_sites.empty() && d.memory_series.size() > 1;
+           !d.memory_ranks.empty() && !d.memory_sites.empty() && d.memory_series.size() > 1 &&
+           !d.memory_spaces.empty();
   };
   ShardData good;
   for (std::uint32_t seed = 12; !has_rows_to_spoil(good); ++seed)
@@ -375,6 +376,10 @@ TEST_F(ForgedTest, InconsistentTablesAreRefused) {
   refused([](ShardData& d) { d.memory_sites[0].path = 9999; }, "memory_sites");
   refused([](ShardData& d) { d.memory_sites[0].domain = static_cast<shard::MemoryDomain>(5); },
           "memory_sites");
+  refused([](ShardData& d) { d.memory_spaces[0].rank = 77; }, "memory_spaces");
+  refused([](ShardData& d) { d.memory_spaces[0].peak_utc_ns = INT64_MAX; }, "memory_spaces");
+  refused([](ShardData& d) { d.memory_labels[0].rank = 77; }, "memory_labels");
+  refused([](ShardData& d) { d.memory_copies[0].rank = 77; }, "memory_copies");
   refused([](ShardData& d) { d.memory_series.back().path = 9999; }, "memory_series");
   refused([](ShardData& d) { d.memory_series[0].bin = 64; }, "memory_series");
   refused([](ShardData& d) { d.memory_series[1] = d.memory_series[0]; }, "memory_series");

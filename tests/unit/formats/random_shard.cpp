@@ -376,6 +376,16 @@ class Builder {
                                      amount(),
                                      chance(2) ? "lock_" + std::to_string(below(9)) : std::string()});
     }
+    if (chance(2)) {
+      for (const char* const space : {"Cuda", "Host"}) {
+        data_.memory_spaces.push_back({row, 1 + below(3), amount(), amount(), amount(), amount(), amount(),
+                                       1'700'000'000'000'000'000 + below(1000), amount(), amount(), space});
+        for (const char* const label : {"a", "b\xff"})
+          data_.memory_labels.push_back(
+              {row, amount(), amount(), amount(), amount(), amount(), amount(), space, label});
+      }
+      data_.memory_copies.push_back({row, amount(), amount(), "Cuda", "Host"});
+    }
     for (std::uint32_t thread = 0; chance(2); ++thread) {
       std::uint64_t at_ns = below(1000);
       for (std::uint32_t number = 0; number == 0 || chance(2); ++number) {

@@ -764,6 +764,48 @@ export interface HeldMemory {
   over_time: HeldOverTime;
 }
 
+export interface MemoryLabelRow {
+  label: string | null;
+  ranks: number;
+  allocations: number;
+  frees: number;
+  alloc_bytes: number;
+  live_end_bytes: number;
+  peak_bytes: number;
+  space_peak_bytes: number;
+  rank_max: number;
+  rank_max_bytes: number;
+}
+
+export interface MemorySpaceRow {
+  name: string;
+  ranks: number;
+  allocations: number;
+  frees: number;
+  live_end_bytes: number;
+  rank_max: number | null;
+  rank_max_bytes: number;
+  rank_max_at_s: Seconds;
+  peaks_bytes: number;
+  node_max: string | null;
+  node_max_bytes: number;
+  labels: MemoryLabelRow[];
+}
+
+export interface MemoryCopiesRow {
+  to: string;
+  from: string;
+  count: number;
+  bytes: number;
+  rank_max: number;
+  rank_max_bytes: number;
+}
+
+export interface LabelledMemory {
+  spaces: MemorySpaceRow[];
+  copies: MemoryCopiesRow[];
+}
+
 export interface Quality {
   samples: number;
   rate_reached_hz: Seconds;
@@ -869,6 +911,7 @@ export interface Report {
   thread_groups: ThreadGroupRow[];
   regions: RegionRow[];
   memory?: HeldMemory; // with --memory
+  labelled_memory?: LabelledMemory; // that the program names, as Kokkos does
   quality: Quality;
   bottleneck: Bottleneck[];
   failure?: { rank: number | null; stderr_tail: string | null } | null; // more is in the first finding

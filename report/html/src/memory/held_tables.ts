@@ -36,7 +36,7 @@ const placeText = (place: HeldPlace): string => `${place.file ?? ""}:${String(pl
 type Part = HeldNode["held"][number];
 
 // A column of bytes, with bars as parts of the largest.
-function amount<Row>(rows: readonly Row[], id: string, title: string, help: string, pick: (row: Row) => number | null | undefined, bars = true): Column<Row> {
+export function amount<Row>(rows: readonly Row[], id: string, title: string, help: string, pick: (row: Row) => number | null | undefined, bars = true): Column<Row> {
   const most = rows.reduce((m, row) => Math.max(m, pick(row) ?? 0), 0);
   return {
     id,

@@ -14,6 +14,7 @@ import { chosenInRows, shownBins } from "../core/totals";
 import { bandOf, type Band } from "../charts/rows";
 import { HELD_SERIES, heldByLine, heldByNode } from "../memory/held_over_time";
 import { leaksTable, linesTable, nodesTable, ranksTable } from "../memory/held_tables";
+import { copiesTable, spacesTable } from "../memory/label_tables";
 import { HeldTreePart } from "../memory/held_tree";
 import { RankChart } from "../memory/rank_chart";
 
@@ -203,11 +204,17 @@ class MemoryPage implements PageHandle {
     this.shown = { selection, theme };
     this.destroyCharts();
     const ranks = chosenRanks(store);
-    const { memory } = store.model.report;
+    const { memory, labelled_memory: labelled } = store.model.report;
     replace(this.first, memory ? this.heldCards(memory) : null);
     replace(
       this.rest,
       memory ? heldTables(store, memory) : null,
+      labelled && labelled.spaces.length > 0
+        ? section("Memory by label, as the program names it", { aside: ofWholeRun() }, spacesTable(store, labelled.spaces))
+        : null,
+      labelled && labelled.copies.length > 0
+        ? section("Deep copies between memory spaces", { aside: ofWholeRun() }, copiesTable(store, labelled.copies))
+        : null,
       ranks.length > 0
         ? this.cardsOf(ranks)
         : hasRss(store.model)
@@ -272,6 +279,6 @@ export const page: Page = {
   id: "memory",
   title: "Memory",
   hint: "How much memory ranks had, when, and which lines held it",
-  hidden: (model) => !hasRss(model) && rssSeries(model) < 0 && !model.report.memory,
+  hidden: (model) => !hasRss(model) && rssSeries(model) < 0 && !model.report.memory && !model.report.labelled_memory,
   mount: (root, store) => new MemoryPage(root, store),
 };
