@@ -31,17 +31,24 @@ def line_of(text):
         return next(n for n, line in enumerate(file, 1) if text in line)
 
 
-def left_late_s(own):
-    """How late each rank left the collective of each round, after the last rank had come: it had to wait for a processor. That
-    shows where others come last with a change. Not of the last round, after which nothing comes."""
-    began_s = list(zip(*own["began_s"]))
-    come_s = [max(map(sum, zip(*of_round))) for of_round in zip(began_s, zip(*own["solve_s"]))]
-    return [[left - come for left in of_round] for come, of_round in zip(come_s, began_s[1:])]
+def left_late_s(pattern, own):
+    """How late each rank left the call of each round in which it waits for all others, or with `rendezvous` for another one, after
+    the last of them had come: it had to wait for a processor. That shows where others come last with a change. Not of the last
+    round, after which nothing comes."""
+    of_rounds = list(zip(zip(*own["began_s"]), zip(*own["solve_s"]), zip(*own["prepare_s"])))
+    late_s = []
+    for (began, solve, prepare), (left, _, _) in zip(of_rounds, of_rounds[1:]):
+        if pattern == "rendezvous":
+            ready = list(map(sum, zip(began, solve, prepare)))
+            late_s.append([left[rank] - max(ready[rank], ready[rank ^ 1]) for rank in range(len(left))])
+        else:
+            late_s.append([at - max(map(sum, zip(began, solve))) for at in left])
+    return late_s
 
 
 def elapsed_s(pattern, solve_s, prepare_s, late_s=()):
-    """What programs/whatif.c takes if messages take no time, and these are the times of each rank's rounds and how late ranks leave
-    the collectives of all."""
+    """What programs/whatif.c takes if messages take no time, and these are the times of each rank's rounds, and how late ranks leave
+    the calls in which they wait."""
     ranks = range(len(solve_s))
     now = [0.0 for _ in ranks]
     for solve, prepare, late in itertools.zip_longest(zip(*solve_s), zip(*prepare_s), late_s, fillvalue=[0.0 for _ in ranks]):
@@ -52,7 +59,8 @@ def elapsed_s(pattern, solve_s, prepare_s, late_s=()):
         elif pattern == "halo":
             now = [max(now[rank], *begin[max(rank - 1, 0):rank + 2]) + prepare[rank] for rank in ranks]
         elif pattern == "rendezvous":
-            now = [max(now[rank] + prepare[rank], now[rank ^ 1] + prepare[rank ^ 1]) for rank in ranks]
+            ready = [now[rank] + prepare[rank] for rank in ranks]
+            now = [max(ready[rank], ready[rank ^ 1]) + late[rank] for rank in ranks]
         elif pattern == "pipeline":
             for rank in ranks:
                 now[rank] = max([begin[rank], *now[:rank][-1:]]) + solve[rank] + prepare[rank]
@@ -82,7 +90,7 @@ def most_late_s(own):
 def gain_s(own, pattern, kind):
     if kind == "nobarrier":  # all that is beside the work is in barriers
         return own["elapsed_s"] - elapsed_s("nobarrier", own["solve_s"], own["prepare_s"])
-    late_s = left_late_s(own)
+    late_s = left_late_s(pattern, own)
     before = elapsed_s(pattern, own["solve_s"], own["prepare_s"], late_s)
     return before - elapsed_s(pattern, changed(kind, own), own["prepare_s"], late_s)
 
