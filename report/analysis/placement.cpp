@@ -27,8 +27,7 @@ struct Group {
   std::vector<std::uint32_t> processors;  // ascending
 };
 
-std::vector<Group> groups_of(const Analysis& a, std::uint32_t node,
-                             const std::vector<const RankInfo*>& on_node) {
+std::vector<Group> groups_of(const Analysis& a, const std::vector<const RankInfo*>& on_node) {
   std::vector<const RankInfo*> ranks;
   std::vector<std::vector<std::uint32_t>> sets;
   for (const RankInfo* const rank : on_node) {
@@ -90,7 +89,7 @@ class Placement {
     // and yield to each other lose nothing.
     const bool known = waiting() || knows_waiting();
     for (std::uint32_t n = 0; n < a_.nodes.size(); ++n) {
-      const std::vector<Group> groups = groups_of(a_, n, on_node_[n]);
+      const std::vector<Group> groups = groups_of(a_, on_node_[n]);
       bool named = known;
       if (!known)
         for (const Group& group : groups) named = shared(n, group) || named;
