@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Keeps the agent's memory from being locked when the program locks all of its memory (mlockall). The agent
-// has about 250 MB of addresses, nearly all of them never used. They would count against the program's
+// has about 290 MB of addresses, nearly all of them never used. They would count against the program's
 // RLIMIT_MEMLOCK and, once locked, take up as much memory. They are left out, so that locking succeeds and
 // costs the same as without the agent.
 #ifndef _GNU_SOURCE

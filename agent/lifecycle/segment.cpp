@@ -33,7 +33,7 @@ extern "C" void* __libc_stack_end;
 namespace clusterprof::agent {
 namespace {
 
-// Sizes of the largest segment. A smaller one has half of it, a quarter, and so on, down to about 9 MB.
+// Sizes of the largest segment. A smaller one has half of it, a quarter, and so on, down to about 10 MB.
 constexpr unsigned kSmallestStep = 5;
 constexpr std::uint32_t kThreadSlots = 512;
 constexpr std::uint32_t kCodeSlots = 65536;

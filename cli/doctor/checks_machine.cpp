@@ -25,7 +25,7 @@ constexpr const char* kLimits = "limits";
 
 // agent/lifecycle/segment.cpp: the size of a rank's memory file with few threads in a large job, and the
 // address space that it may take. It uses much less of it (docs/design/0005-cost-of-the-agent.md).
-constexpr std::uint64_t kMinMemoryFileBytes = 10'000'000;
+constexpr std::uint64_t kMinMemoryFileBytes = 11'000'000;
 constexpr std::uint64_t kAddressSpacePart = 4;
 constexpr std::uint64_t kUsedPerRankBytes = 32'000'000;
 // Shared memory that MPI libraries use for each rank on their own: 4 MB for Open MPI, less for MPICH.

@@ -1,5 +1,6 @@
 """An asyncio program in a mode of its own. `blocked` measures its own loop: between the return of each look at what is ready
-and the next look, and around each call that blocks. A thread keeps sending, so somebody always waits for the loop."""
+and the next look, and around each call that blocks. A thread keeps sending, and something is sent just before each such call (the
+thread may not get the interpreter's lock meanwhile), so somebody always waits for the loop."""
 
 import asyncio
 import json
@@ -43,8 +44,8 @@ class TimedSelector(selectors.EpollSelector):
 
 
 class Server:
-    def __init__(self, near):
-        self.near = near
+    def __init__(self, near, far):
+        self.near, self.far = near, far
 
     def on_byte(self):
         self.near.recv(4096)
@@ -52,10 +53,13 @@ class Server:
     async def work(self):
         for _ in range(3):
             await asyncio.sleep(0.15)
+            self.far.send(b"x")
             timed("spin", lambda: spin(0.3))
             await asyncio.sleep(0.1)
+            self.far.send(b"x")
             timed("sleep", lambda: time.sleep(0.25))  # SLEEP
         await asyncio.sleep(0.1)
+        self.far.send(b"x")
         begin = time.monotonic()
         for _ in range(3):
             json.loads(DOCUMENT)  # LOADS
@@ -71,7 +75,7 @@ def send(far, ended, pause_s):
 def serve(loop, seconds, work, pause_s):
     near, far = socket.socketpair()
     near.setblocking(False)
-    server = Server(near)
+    server = Server(near, far)
     ended = threading.Event()
     sender = threading.Thread(target=send, args=(far, ended, pause_s))
     sender.start()
