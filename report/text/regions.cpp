@@ -34,33 +34,29 @@ std::string indented_name(const RegionRow& row) {
   return name;
 }
 
-void print_region_parts(Page& page, const Rows& rows, const TimeScale& scale, std::size_t shown) {
-  title(page, "What they are made of, in %, and time by rank");
-  print_table(page,
-              {{"python"},
-               {"native"},
-               {"system"},
-               {"mpi"},
-               {"io"},
-               {"idle"},
-               {"ready"},
-               {"min"},
-               {"max"},
-               {"@rank"},
-               {"region", Align::kLeft}},
-              [&](Table& table, std::size_t room) {
-                for (std::size_t i = 0; i < shown; ++i) {
-                  const RegionRow& row = *rows[i];
-                  std::vector<std::string> cells;
-                  for (std::size_t c = 0; c < shard::kCategories; ++c)
-                    cells.push_back(row.sampled_s > 0 ? share_cell(row.category_s[c], row.sampled_s) : "-");
-                  cells.push_back(row.time_s ? scale(row.spread.min_s) : "-");
-                  cells.push_back(row.time_s ? scale(row.spread.max_s) : "-");
-                  cells.push_back(row.time_s ? std::to_string(row.spread.max_rank) : "-");
-                  cells.push_back(room == 0 ? "" : shorten_middle(indented_name(row), room));
-                  table.row(std::move(cells));
-                }
-              });
+// by_rank: there are several.
+void print_region_parts(Page& page, const Rows& rows, const TimeScale& scale, std::size_t shown,
+                        bool by_rank) {
+  title(page, by_rank ? "What they are made of, in %, and time by rank" : "What they are made of, in %");
+  std::vector<Table::Column> columns = {{"python"}, {"native"}, {"system"}, {"mpi"},
+                                        {"io"},     {"idle"},   {"ready"}};
+  if (by_rank) columns.insert(columns.end(), {{"min"}, {"max"}, {"@rank"}});
+  columns.push_back({"region", Align::kLeft});
+  print_table(page, columns, [&](Table& table, std::size_t room) {
+    for (std::size_t i = 0; i < shown; ++i) {
+      const RegionRow& row = *rows[i];
+      std::vector<std::string> cells;
+      for (std::size_t c = 0; c < shard::kCategories; ++c)
+        cells.push_back(row.sampled_s > 0 ? share_cell(row.category_s[c], row.sampled_s) : "-");
+      if (by_rank) {
+        cells.push_back(row.time_s ? scale(row.spread.min_s) : "-");
+        cells.push_back(row.time_s ? scale(row.spread.max_s) : "-");
+        cells.push_back(row.time_s ? std::to_string(row.spread.max_rank) : "-");
+      }
+      cells.push_back(room == 0 ? "" : shorten_middle(indented_name(row), room));
+      table.row(std::move(cells));
+    }
+  });
 }
 
 void print_region_memory(Page& page, const Rows& rows, std::size_t shown) {
@@ -81,26 +77,29 @@ void print_region_memory(Page& page, const Rows& rows, std::size_t shown) {
 }
 
 void print_rows(Page& page, const Rows& rows, const TimeScale& scale, std::size_t shown) {
-  print_table(page,
-              {{"time"},
-               {"% run"},
-               {"count"},
-               {"longest"},
-               {"n"},
-               {"parallel"},
-               {"bound by", Align::kLeft},
-               {"region", Align::kLeft}},
-              [&](Table& table, std::size_t room) {
-                for (std::size_t i = 0; i < shown; ++i) {
-                  const RegionRow& row = *rows[i];
-                  table.row({row.time_s ? scale(*row.time_s) : "-", fmt::format("{:.1f}", 100 * row.share),
-                             count_cell(row.count), row.max_s ? seconds(*row.max_s) : "-",
-                             row.max_n ? std::to_string(*row.max_n) : "-",
-                             row.efficiency.parallel ? percent(*row.efficiency.parallel) : "-",
-                             row.bottleneck.empty() ? "-" : row.bottleneck,
-                             room == 0 ? "" : shorten_middle(indented_name(row), room)});
-                }
-              });
+  const auto any = [&](auto has) {
+    return std::any_of(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(shown), has);
+  };
+  const bool numbers = any([](const RegionRow* row) { return row->max_n.has_value(); });
+  const bool efficiencies = any([](const RegionRow* row) { return row->efficiency.parallel.has_value(); });
+  std::vector<Table::Column> columns = {{"time"}, {"% run"}, {"count"}, {"longest"}};
+  if (numbers) columns.push_back({"n"});
+  if (efficiencies) columns.push_back({"parallel"});
+  columns.push_back({"bound by", Align::kLeft});
+  columns.push_back({"region", Align::kLeft});
+  print_table(page, columns, [&](Table& table, std::size_t room) {
+    for (std::size_t i = 0; i < shown; ++i) {
+      const RegionRow& row = *rows[i];
+      std::vector<std::string> cells = {row.time_s ? scale(*row.time_s) : "-",
+                                        fmt::format("{:.1f}", 100 * row.share), count_cell(row.count),
+                                        row.max_s ? seconds(*row.max_s) : "-"};
+      if (numbers) cells.push_back(row.max_n ? std::to_string(*row.max_n) : "-");
+      if (efficiencies) cells.push_back(row.efficiency.parallel ? percent(*row.efficiency.parallel) : "-");
+      cells.push_back(row.bottleneck.empty() ? "-" : row.bottleneck);
+      cells.push_back(room == 0 ? "" : shorten_middle(indented_name(row), room));
+      table.row(std::move(cells));
+    }
+  });
   note_the_rest(page, shown, rows.size());
 }
 
@@ -124,7 +123,7 @@ void print_regions(Page& page, const Analysis& a, const ResourceOptions& options
   }
   page.line("  % run: sampled; n: the program's number of the longest; parallel: efficiency", Style::kDim);
   if (!options.full || own.empty()) return;
-  print_region_parts(page, own, scale, shown);
+  print_region_parts(page, own, scale, shown, a.ranks.size() > 1);
   if (a.memory) print_region_memory(page, own, shown);
 }
 
