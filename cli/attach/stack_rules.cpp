@@ -23,7 +23,7 @@ constexpr std::string_view kWaits[] = {
     "pthread_join",          "pthread_timedjoin_np",   "pthread_clockjoin_np",   "pthread_barrier_wait",
     "pthread_rwlock_rdlock", "pthread_rwlock_wrlock",  "new_sem_wait",           "syscall"};
 
-// That take no lock, make none of the program's functions run, and change nothing of libc's but errno.
+// Functions of libc that take no lock, call none of the program's, and change nothing but errno.
 constexpr std::string_view kLockless[] = {
     "clock",        "clock_getres", "clock_gettime", "getcpu",    "getegid", "geteuid",
     "getgid",       "getpid",       "getppid",       "getrusage", "gettid",  "getuid",
@@ -41,9 +41,9 @@ constexpr std::string_view kCallers[] = {"qsort", "qsort_r", "bsearch", "start_t
 constexpr std::string_view kStarters[] = {"libc_start_main", "libc_start_main_impl"};
 
 bool is_libc(const StackFrame& frame) { return frame.place == Place::kLibc; }
-bool is_kernels(const StackFrame& frame) { return frame.place == Place::kVdso; }
+bool is_vdso(const StackFrame& frame) { return frame.place == Place::kVdso; }
 
-// It has its result wherever the thread is stopped in it, and the thread waits for nothing there.
+// Such a call waits for nothing: wherever the thread is stopped in it, the result is there.
 bool returns_at_once(long call) {
   switch (call) {
     case SYS_clock_getres:
@@ -138,7 +138,7 @@ std::string objection_to(const ThreadStack& stack, bool own_malloc) {
     if (frame.place == Place::kLoader) return "it is in the loader";
     if (frame.place == Place::kAllocator) return "it is in malloc";
   }
-  const auto first = std::find_if_not(frames.begin(), frames.end(), is_kernels);
+  const auto first = std::find_if_not(frames.begin(), frames.end(), is_vdso);
   const auto caller = std::find_if_not(first, frames.end(), is_libc);
   if (caller != first) {
     const std::string& entered = (caller - 1)->function;  // what was called from outside of libc

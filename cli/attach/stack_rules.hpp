@@ -14,7 +14,7 @@ enum class Place : std::uint8_t {
   kLibc,       // with libpthread and the like
   kLoader,     // ld.so
   kAllocator,  // a library that has malloc in libc's place
-  kVdso,       // the kernel's, in each process: clocks
+  kVdso,       // code for reading clocks that the kernel maps into each process
 };
 
 struct StackFrame {
