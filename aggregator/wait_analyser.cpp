@@ -172,7 +172,7 @@ void WaitAnalyser::finish(shard::ShardData& merged) {
   const Waits waits = find_waits(trace, matches, clocks);
   const ActivityReader activity(trace, waits);
   const SampleScale sample_scale(trace, merged);
-  const Scale scale = [&sample_scale](const Wait& wait) { return sample_scale(wait); };
+  const Scale scale = std::cref(sample_scale);
 
   shard::WaitAnalysis& analysis = merged.wait_analysis;
   analysis = {};

@@ -314,6 +314,22 @@ std::vector<std::vector<std::uint32_t>> TraceBuilder::place_lanes(const shard::S
   return lane_of;
 }
 
+// An event that is not in its rank's sample is there because all of its call's are, in a stretch. A rank
+// without a level has all of all calls.
+void TraceBuilder::add_call_sizes(const shard::ShardData& merged, const NewRows& rows, const Part& part,
+                                  const Lane& lane, std::uint32_t rank, Trace& trace) {
+  const std::uint32_t level = merged.ranks[rank].event_level;
+  for (std::uint32_t e = lane.first; e < lane.end;) {
+    const Event& first = part.events[e];
+    std::uint32_t events = 0, sampled = 0;
+    for (;
+         e < lane.end && part.events[e].enter_ns == first.enter_ns && part.events[e].exit_ns == first.exit_ns;
+         ++e, ++events)
+      sampled += is_selected(merged, rows, trace, level, part, e) ? 1 : 0;
+    if (level == 0 || sampled != events) trace.call_sizes.add(rank, rows.path[first.path], events);
+  }
+}
+
 // Moves the events of a part to their lanes in the trace and translates them to rows of the merged tables.
 void TraceBuilder::take_events(const shard::ShardData& merged, const NewRows& rows, Part part,
                                const std::vector<std::uint32_t>& lane_of, Trace& trace) {
@@ -323,21 +339,9 @@ void TraceBuilder::take_events(const shard::ShardData& merged, const NewRows& ro
     const std::uint32_t lane = lane_of[l];
     std::uint32_t next = lane == kNone ? 0 : trace.lanes[lane].first;
     while (gap < part.gaps.size() && part.gaps[gap].event < old.first) ++gap;
-    const bool tells_sizes = trace.level != 0 && lane != kNone;
-    const std::uint32_t own_level = lane == kNone ? 0 : merged.ranks[trace.lanes[lane].rank].event_level;
-    std::uint32_t call = old.first,
-                  sampled = 0;  // the call's first event, and how many its rank's sample has
+    if (trace.level != 0 && lane != kNone)
+      add_call_sizes(merged, rows, part, old, trace.lanes[lane].rank, trace);
     for (std::uint32_t e = old.first; e < old.end; ++e) {
-      const Event& read = part.events[e];
-      if (const Event& first = part.events[call];
-          first.enter_ns != read.enter_ns || first.exit_ns != read.exit_ns) {
-        // An event that is not in the sample is there because all of the call's are, in a stretch.
-        if (tells_sizes && (own_level == 0 || sampled != e - call))
-          trace.call_sizes.add(trace.lanes[lane].rank, rows.path[first.path], e - call);
-        call = e;
-        sampled = 0;
-      }
-      if (tells_sizes && is_selected(merged, rows, trace, own_level, part, e)) ++sampled;
       // Gaps before an event that is left out count for the next event that is kept.
       for (; gap < part.gaps.size() && part.gaps[gap].event == e; ++gap)
         if (lane != kNone && next < trace.lanes[lane].end)

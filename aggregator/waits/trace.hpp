@@ -223,6 +223,9 @@ class TraceBuilder {
                                                       Trace& trace) const;
   static void take_events(const shard::ShardData& merged, const NewRows& rows, Part part,
                           const std::vector<std::uint32_t>& lane_of, Trace& trace);
+  // Of the calls of a lane of which all events are there.
+  static void add_call_sizes(const shard::ShardData& merged, const NewRows& rows, const Part& part,
+                             const Lane& lane, std::uint32_t rank, Trace& trace);
   // Whether a level keeps an event.
   static bool is_selected(const shard::ShardData& merged, const NewRows& rows, const Trace& trace,
                           std::uint32_t level, const Part& part, std::uint32_t e);

@@ -2,6 +2,7 @@
 // The commands report, merge, banner and validate.
 #include "cli/analyze/verbs.hpp"
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -238,13 +239,6 @@ std::optional<std::string> unknown_of_end(const std::vector<std::string>& sectio
   return std::nullopt;
 }
 
-// "summary, ranks, hotspots"
-std::string listed(const std::vector<std::string>& names) {
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-  return list;
-}
-
 // RUN/report.html at the end of a job. What the banner says of it: where it is, or how to make it; nothing
 // where it cannot be made.
 std::string leave_page(const BannerOptions& options, const fs::path& run, const report::Analysis& analysis) {
@@ -285,7 +279,7 @@ int report(const ReportOptions& options) {
       return complain(kBadUsage,
                       "--section " + *unknown +
                           ": known of the whole run only, so leave --last out. With it there are " +
-                          listed(report::section_names_of_end()));
+                          fmt::to_string(fmt::join(report::section_names_of_end(), ", ")));
     Result<AnalysedRun> whole = analysed_run(run, true, job_of(options));
     if (!whole) return complain(whole.error());
     const Result<const ShardData*> head = whole.value().profile.head();

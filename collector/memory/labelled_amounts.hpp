@@ -53,12 +53,7 @@ struct RawLabelledMemory {
     }
   }
 
-  // The process may have written anything.
-  static void add_up(std::uint64_t& sum, std::uint64_t amount) {
-    sum += std::min(amount, std::numeric_limits<std::uint64_t>::max() - sum);
-  }
-
- private:
+  // Adds a space of a process of the rank.
   void add(const std::string& name, const RawMemorySpace& from) {
     const bool has_room = spaces.size() < kMaxSpaces || spaces.contains(name);
     RawMemorySpace& to = spaces[has_room ? name : wire::kOtherSpacesName];
@@ -85,6 +80,11 @@ struct RawLabelledMemory {
       sum.peak_bytes = std::max(sum.peak_bytes, row.peak_bytes);
       if (higher) add_up(sum.space_peak_bytes, row.space_peak_bytes);
     }
+  }
+
+  // The process may have written anything.
+  static void add_up(std::uint64_t& sum, std::uint64_t amount) {
+    sum += std::min(amount, std::numeric_limits<std::uint64_t>::max() - sum);
   }
 };
 

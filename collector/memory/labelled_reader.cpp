@@ -98,7 +98,6 @@ RawLabelledMemory read_labelled_memory(const SegmentView& segment, std::int64_t 
   Look look = look_at(segment);
   if (look.damaged != 0) drops["damaged_memory_label"] += look.damaged;
   for (Row& row : look.rows) look.sums[row.space].labels[std::move(row.name)] = row.amounts;
-  RawLabelledMemory spaces;
   for (std::uint32_t i = 0; i < look.spaces; ++i) {
     RawMemorySpace& sum = look.sums[i];
     const std::uint64_t peak_ns = std::clamp(look.peak_ns[i], start_mono_ns, std::max(start_mono_ns, now_ns));
@@ -107,9 +106,7 @@ RawLabelledMemory read_labelled_memory(const SegmentView& segment, std::int64_t 
     for (auto& [name, label] : sum.labels)
       label.space_peak_bytes = std::min(label.space_peak_bytes, sum.peak_bytes);
     if (sum.allocations == 0 && sum.unknown_frees == 0) continue;
-    spaces.spaces.clear();
-    spaces.spaces[look.names[i]] = std::move(sum);
-    result.add(spaces);  // a damaged table may name two spaces alike
+    result.add(look.names[i], sum);  // a damaged table may name two spaces alike
   }
   const wire::LabelledMemory& memory = segment.labelled_memory();
   for (std::uint32_t to = 0; to < look.spaces; ++to)

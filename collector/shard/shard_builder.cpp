@@ -1132,10 +1132,28 @@ void ShardBuilder::open_modules(const RawTables& tables) {
   }
 }
 
+// By raw node: whether a thread is there now, or a call was made there that is under way.
+static std::vector<bool> nodes_now(const NodeSnapshot& snapshot) {
+  std::vector<bool> nodes(snapshot.tables.nodes.size());
+  for (const RankSnapshot& rank : snapshot.ranks) {
+    for (const shard::Thread& thread : rank.threads) nodes[thread.last_path] = true;
+    for (const RawCallUnderWay& call : rank.report.calls_under_way) nodes[call.path] = true;
+    for (const auto& [identity, begun] : rank.report.collectives) nodes[begun.last_path] = true;
+  }
+  return nodes;
+}
+
+static void add_callers(const RawTables& tables, std::vector<bool>& nodes) {
+  for (std::size_t i = nodes.size(); i-- > 1;)  // parents come first
+    if (nodes[i]) nodes[tables.nodes[i].parent] = true;
+}
+
 // The program's own code before that of libraries, whose lines are of less use and may take longer.
-void ShardBuilder::read_lines_first(const RawTables& tables, const std::vector<bool>& nodes,
-                                    const MayReadLines& may_read_lines) {
+void ShardBuilder::read_lines_now(const NodeSnapshot& snapshot, const MayReadLines& may_read_lines) {
+  const RawTables& tables = snapshot.tables;
   open_modules(tables);
+  std::vector<bool> nodes = nodes_now(snapshot);
+  add_callers(tables, nodes);
   const auto is_library = [&](const RawFrame& frame) {
     const ModuleInfo& module = *tables.modules[frame.a];
     return module.role != ModuleRole::kProgram || module.path.starts_with("/usr/lib") ||
@@ -1174,28 +1192,10 @@ std::vector<std::uint32_t> ShardBuilder::add_paths(const RawTables& tables, cons
   return path_of;
 }
 
-// By raw node: whether it is on the call path of a thread or of a call now.
-static std::vector<bool> nodes_now(const NodeSnapshot& snapshot) {
-  std::vector<bool> nodes(snapshot.tables.nodes.size());
-  for (const RankSnapshot& rank : snapshot.ranks) {
-    for (const shard::Thread& thread : rank.threads) nodes[thread.last_path] = true;
-    for (const RawCallUnderWay& call : rank.report.calls_under_way) nodes[call.path] = true;
-    for (const auto& [identity, begun] : rank.report.collectives) nodes[begun.last_path] = true;
-  }
-  return nodes;
-}
-
-static void add_callers(const RawTables& tables, std::vector<bool>& nodes) {
-  for (std::size_t i = nodes.size(); i-- > 1;)  // parents come first
-    if (nodes[i]) nodes[tables.nodes[i].parent] = true;
-}
-
 shard::LiveState ShardBuilder::build_live(const NodeSnapshot& snapshot, const MayReadLines& may_read_lines) {
   const RawTables& tables = snapshot.tables;
+  read_lines_now(snapshot, may_read_lines);
   std::vector<bool> wanted = nodes_now(snapshot);
-  std::vector<bool> now = wanted;
-  add_callers(tables, now);
-  read_lines_first(tables, now, may_read_lines);
   for (const LiveTimes::Row& row : snapshot.live_times) wanted[row.path] = true;
   add_callers(tables, wanted);
 
@@ -1228,9 +1228,7 @@ shard::ShardData ShardBuilder::build(const NodeSnapshot& snapshot, const MayRead
   data.counters = tables.counters;
   Interned shard(data);
   find_small_regions(snapshot, shard);
-  std::vector<bool> now = nodes_now(snapshot);
-  add_callers(tables, now);
-  read_lines_first(tables, now, may_read_lines);
+  read_lines_now(snapshot, may_read_lines);
   const std::vector<std::uint32_t> path_of = add_paths(tables, {}, may_read_lines, shard);
 
   std::size_t events = 0;

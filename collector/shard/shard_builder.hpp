@@ -42,9 +42,8 @@ class ShardBuilder {
   struct Interned;  // the tables of one shard
 
   void open_modules(const RawTables& tables);
-  // Looks up the lines of these nodes of call paths first, before anything else uses up the time for it.
-  void read_lines_first(const RawTables& tables, const std::vector<bool>& nodes,
-                        const MayReadLines& may_read_lines);
+  // Looks up the lines of where threads and calls are now, before anything else uses up the time for it.
+  void read_lines_now(const NodeSnapshot& snapshot, const MayReadLines& may_read_lines);
   // By raw node: its path, and 0 for those that are not wanted; empty: all are. Whose child is wanted is
   // wanted, too.
   std::vector<std::uint32_t> add_paths(const RawTables& tables, const std::vector<bool>& wanted,

@@ -42,15 +42,21 @@ void add_space(const shard::ShardData& head, const shard::MemorySpace& space, Su
   sums.nodes[rank.node] += space.peak_bytes;
 }
 
+// Row: of one rank, or of all ranks.
+template <typename Row>
+void add_amounts(MemoryLabelRow& sum, const Row& row) {
+  sum.allocations += row.allocations;
+  sum.frees += row.frees;
+  sum.alloc_bytes += row.alloc_bytes;
+  sum.live_end_bytes += row.live_end_bytes;
+  sum.space_peak_bytes += row.space_peak_bytes;
+  sum.peak_bytes = std::max(sum.peak_bytes, row.peak_bytes);
+}
+
 void add_label(const shard::ShardData& head, const shard::MemoryLabel& label, Sums& sums) {
   MemoryLabelRow& row = sums.labels[label.name];
   row.name = label.name;
-  row.allocations += label.allocations;
-  row.frees += label.frees;
-  row.alloc_bytes += label.alloc_bytes;
-  row.live_end_bytes += label.live_end_bytes;
-  row.space_peak_bytes += label.space_peak_bytes;
-  row.peak_bytes = std::max(row.peak_bytes, label.peak_bytes);
+  add_amounts(row, label);
   ++row.ranks;
   if (row.max_rank >= 0 && label.space_peak_bytes <= row.max_rank_bytes) return;
   row.max_rank = head.ranks[label.rank].rank;
@@ -72,12 +78,7 @@ void keep_largest(std::vector<MemoryLabelRow>& rows) {
     std::rotate(known, known + 1, kept_end);  // to where they are added up
   for (std::size_t i = kMaxMemoryLabels - 1; i < rows.size(); ++i) {
     const MemoryLabelRow& row = rows[i];
-    others.allocations += row.allocations;
-    others.frees += row.frees;
-    others.alloc_bytes += row.alloc_bytes;
-    others.live_end_bytes += row.live_end_bytes;
-    others.space_peak_bytes += row.space_peak_bytes;
-    others.peak_bytes = std::max(others.peak_bytes, row.peak_bytes);
+    add_amounts(others, row);
     others.ranks = std::max(others.ranks, row.ranks);
     if (row.max_rank_bytes < others.max_rank_bytes && others.max_rank >= 0) continue;
     others.max_rank = row.max_rank;

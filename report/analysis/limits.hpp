@@ -92,7 +92,6 @@ class LimitTime {
     // If the main thread is there.
     Awaits awaits = Awaits::kNothing;
     bool takes_input = false;
-    bool is_progress = false;  // of a thread that a communication library has made for itself
   };
   // Of a rank: how long its main thread waited for processes, or for threads, and how long these worked, all
   // together.
