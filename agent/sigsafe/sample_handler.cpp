@@ -350,9 +350,11 @@ void write_sample(ThreadContext& context, wire::SegmentHeader* segment, const uc
         }
       }
     }
-  } else if (trigger != wire::Trigger::kBlocked) {
-    sample.data_address = data_address(context, interrupted, may_guard);
+  } else {
+    if (trigger != wire::Trigger::kBlocked)
+      sample.data_address = data_address(context, interrupted, may_guard);
     if (sample.data_address != 0) flags |= wire::kMemoryOperand;
+    // Also of a thread that only lacks a processor: it still waits for the lock.
     if (const std::uint64_t lock = awaited_spin_lock(interrupted); lock != 0) {
       flags |= wire::kAtSpinLock;
       sample.data_address = lock;
