@@ -385,10 +385,12 @@ void SampleCharger::take_spin(RecordedThread& thread, const wire::SampleRecord& 
     end_spins(thread, time_ns);
   if (!spins) return;
   const StackResolver::DataPlace place = stacks_.data_place(record.data_address);
+  const std::uint64_t last_seen_ns = thread.spins.empty() ? 0 : thread.spins.back().seen_ns;
   EndedWait& spin = thread.spins.emplace_back();
   spin.key = {target.path, 0, record.data_address, place.module, place.elf_address};
   spin.tid = thread.tid;
   spin.seen_ns = time_ns;
+  spin.last_seen_ns = last_seen_ns;
   spin.wait_ns = charged.cpu_ns;
   spin.spins = true;
 }

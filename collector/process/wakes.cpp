@@ -5,6 +5,11 @@
 #include <utility>
 
 namespace clusterprof::collector {
+namespace {
+
+bool is_earlier(const Wake& a, const Wake& b) { return a.time_ns < b.time_ns; }
+
+}  // namespace
 
 void PlacesOfThread::note(const Look& look, std::uint32_t path) {
   std::uint64_t for_ns = 0;
@@ -53,16 +58,21 @@ std::vector<PlacesOfThread::Part> PlacesOfThread::parts(std::uint64_t begin_ns, 
 
 void Wakes::add(std::uint64_t address, std::uint32_t offset, Wake wake) {
   if (offset < kMostOffset && offsets_.size() < kMostOffsets) offsets_[address] = offset;
-  if (of_word_.size() >= kMostWords && !of_word_.contains(address))
-    of_word_.erase(std::min_element(of_word_.begin(), of_word_.end(), [](const auto& a, const auto& b) {
-      return a.second.back().time_ns < b.second.back().time_ns;
-    }));
+  if (wakes_ == kMostWakes) forget_oldest();
+  ++wakes_;
   std::deque<Wake>& wakes = of_word_[address];
-  if (wakes.size() == kMostOfWord) wakes.pop_front();
   // The rings of threads are read one after the other.
-  const auto later = std::find_if(wakes.begin(), wakes.end(),
-                                  [&](const Wake& other) { return other.time_ns > wake.time_ns; });
+  const auto later = std::upper_bound(wakes.begin(), wakes.end(), wake, is_earlier);
   wakes.insert(later, std::move(wake));
+}
+
+void Wakes::forget_oldest() {
+  const auto oldest = std::min_element(of_word_.begin(), of_word_.end(), [](const auto& a, const auto& b) {
+    return is_earlier(a.second.front(), b.second.front());
+  });
+  oldest->second.pop_front();
+  --wakes_;
+  if (oldest->second.empty()) of_word_.erase(oldest);
 }
 
 void Wakes::ended(const EndedWait& wait) { ended_.push_back(wait); }
@@ -70,11 +80,19 @@ void Wakes::ended(const EndedWait& wait) { ended_.push_back(wait); }
 const Wake* Wakes::find(const EndedWait& wait) {
   const auto wakes = of_word_.find(wait.key.address);
   if (wakes == of_word_.end()) return nullptr;
-  for (Wake& wake : wakes->second) {
-    if (wake.time_ns < wait.seen_ns || wake.time_ns > wait.end_ns || wake.tid == wait.tid) continue;
-    if (wake.taken && !wake.all) continue;
-    wake.taken = true;
-    return &wake;
+  Wake seen;
+  seen.time_ns = wait.seen_ns;
+  const auto after = std::lower_bound(wakes->second.begin(), wakes->second.end(), seen, is_earlier);
+  for (auto wake = after; wake != wakes->second.end() && wake->time_ns <= wait.end_ns; ++wake) {
+    if (wake->tid == wait.tid || (wake->taken && !wake->all)) continue;
+    wake->taken = true;
+    return &*wake;
+  }
+  if (wait.last_seen_ns == 0) return nullptr;
+  for (auto wake = after; wake != wakes->second.begin();) {
+    --wake;
+    if (wake->time_ns < wait.last_seen_ns) break;
+    if (wake->tid != wait.tid) return &*wake;
   }
   return nullptr;
 }
@@ -87,7 +105,9 @@ void Wakes::settle(std::uint64_t until_ns, const std::function<void(const EndedW
                                   [&](const EndedWait& wait) { return wait.end_ns > until_ns; });
   std::for_each(ended_.begin(), later, take);
   ended_.erase(ended_.begin(), later);
-  std::erase_if(of_word_, [&](const auto& word) { return word.second.back().time_ns + kKeptNs < until_ns; });
+  for (auto& [word, wakes] : of_word_)
+    for (; !wakes.empty() && wakes.front().time_ns + kKeptNs < until_ns; --wakes_) wakes.pop_front();
+  std::erase_if(of_word_, [](const auto& word) { return word.second.empty(); });
 }
 
 RawMutexKey Wakes::of_object(RawMutexKey key) const {

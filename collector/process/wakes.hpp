@@ -64,13 +64,15 @@ struct EndedWait {
   std::uint64_t before_ns = 0;            // how long it had waited at the first
   std::uint64_t wait_ns = 0;              // if nobody is known to have ended it
   bool spins = false;                     // for a spin lock: what the thread ran there
+  std::uint64_t last_seen_ns = 0;         // for a spin lock: when it was seen at it before; 0: was not
 };
 
 class Wakes {
  public:
   void add(std::uint64_t address, std::uint32_t offset, Wake wake);
   void ended(const EndedWait& wait);
-  // The first one after the wait was seen that has ended no other one; null: not known.
+  // The first one after the wait was seen that has ended no other one; null: not known. A thread that had no
+  // processor when its spin lock was released is still seen at it: then the last one before that.
   [[nodiscard]] const Wake* find(const EndedWait& wait);
   // Passes on the waits that had ended by then, in the order of their ends, and forgets what ended waits long
   // before.
@@ -81,11 +83,14 @@ class Wakes {
   [[nodiscard]] RawMutexKey of_object(RawMutexKey key) const;
 
  private:
-  static constexpr std::size_t kMostWords = 128, kMostOfWord = 16, kMostOffsets = 4096;
+  static constexpr std::size_t kMostWakes = 2048, kMostOffsets = 4096;
   static constexpr std::uint32_t kMostOffset = 64;
   static constexpr std::uint64_t kKeptNs = 10'000'000'000;
 
-  std::map<std::uint64_t, std::deque<Wake>> of_word_;
+  void forget_oldest();
+
+  std::map<std::uint64_t, std::deque<Wake>> of_word_;  // none is empty; each in the order of time
+  std::size_t wakes_ = 0;
   std::map<std::uint64_t, std::uint32_t> offsets_;  // of words in their objects
   std::vector<EndedWait> ended_;
 };

@@ -1330,6 +1330,40 @@ TEST_F(Recording, SpinningForALockIsCpuTimeAndHeldWhereItIsReleased) {
   EXPECT_EQ(by_holder["program+300!"].samples, 2u);
 }
 
+// A thread that spins and lacks a processor is seen late: by a sample that was due for its standing still, or
+// when the lock was free already.
+TEST_F(Recording, WaitsForASpinLockGoOnWhileThereIsNoProcessor) {
+  constexpr std::uint64_t kLock = 0x7000;
+  constexpr std::uint64_t kWaits = 200;  // before the rings are read
+  fake_.thread(1, 101, kStart);
+  const auto sample = [&](std::uint64_t us, std::uint64_t cpu_us, std::uint64_t pc, std::uint64_t lock,
+                          wire::Trigger trigger) {
+    Sample s;
+    s.words = {pc};
+    s.time_ns = kStart + us * 1000;
+    s.cpu_ns = cpu_us * 1000;
+    s.trigger = trigger;
+    if (lock != 0) s.flags = wire::kAtSpinLock;
+    s.data_address = lock;
+    fake_.sample(0, s);
+  };
+  std::uint64_t us = 10'000, cpu_us = 10'000;
+  sample(us, cpu_us, kProgram + 0x100, 0, wire::Trigger::kCpuTimer);
+  for (std::uint64_t i = 0; i < kWaits; ++i, us += 40'000, cpu_us += 10'000) {
+    sample(us + 2'000, cpu_us + 2'000, kLibc + 1, kLock, wire::Trigger::kCpuTimer);
+    sample(us + 12'000, cpu_us + 2'000, kLibc + 1, kLock, wire::Trigger::kBlocked);
+    fake_.tie(1, wire::ThreadTieKind::kUnlocked, kStart + (us + 20'000) * 1000, kProgram + 0x301, kLock, 0);
+    sample(us + 20'100, cpu_us + 5'000, kLibc + 1, kLock, wire::Trigger::kCpuTimer);
+    sample(us + 30'000, cpu_us + 10'000, kProgram + 0x100, 0, wire::Trigger::kCpuTimer);
+  }
+  for (int i = 0; i < 2; ++i) recorder().poll(kStart + us * 1000);
+  const ProcessReport report = recorder().report(kStart + us * 1000);
+  std::map<std::string, RawMutexWait> by_holder;
+  for (const auto& [key, wait] : report.mutex_waits) by_holder[text(key.holder_path)].add(wait);
+  ASSERT_EQ(by_holder.size(), 1u);
+  EXPECT_EQ(by_holder["program+300!"].wait_ns, kWaits * 5 * kMs);
+}
+
 TEST_F(Recording, AMutexIsInAnObjectFile) {
   Sample waiter;
   waiter.words = {kLibc + 1, kProgram + 0x100};
