@@ -92,7 +92,9 @@ class Locks(recording.RecordingTest):
             "rwlock": ("rwlock", "table", {"change_table": 1}),
             "barrier": ("barrier", "meeting", {"come_late": 1}),
         })
-        self.assertEqual(report["mutexes"], [])
+        # Who comes out of the condition may find that the other thread, which has lost its processor meanwhile, still has the mutex.
+        self.assertLessEqual({row["function"] for row in report["mutexes"]}, {"main"})
+        self.measured_near(sum(row["wait_s"] for row in report["mutexes"]), 0, 0.1, "waiting for the mutex of the condition")
 
     def test_kinds_of_the_standard_library(self):
         self.need("g++")
