@@ -34,9 +34,9 @@ constexpr std::uint64_t kSampleBit = std::uint64_t{1} << (kSampleSignal - 1);
 
 enum class Wakes { kOne, kAll };
 
-// `words`: of the object, those that whoever waits may wait for. `time_ns`: 0 is now.
-[[gnu::noinline]] void note_wake(const void* object, const void* words, std::uint64_t bytes, Wakes wakes,
-                                 std::uint64_t time_ns = 0) noexcept {
+// `words`: of the object, those that whoever waits may wait for.
+[[gnu::noinline]] void note_wake(const void* object, const void* words, std::uint64_t bytes,
+                                 Wakes wakes) noexcept {
   ThreadContext& context = t_context;
   if (recording_has_ended() || slot_of(context) == nullptr) return;
   // A handler of the program's may jump out of sem_post.
@@ -44,12 +44,23 @@ enum class Wakes { kOne, kAll };
   // sem_post may be called by a handler of the program's that has interrupted another record of ours.
   if ((mask & kSampleBit) == 0) {
     const std::uint64_t word = take_awaited_word(words, bytes, wakes == Wakes::kAll);
-    if (time_ns == 0) time_ns = monotonic_ns();
+    const std::uint64_t now_ns = monotonic_ns();
     if (word != 0)
       push_thread_tie(
-          context, wakes == Wakes::kAll ? wire::ThreadTieKind::kWokeAll : wire::ThreadTieKind::kWoke, time_ns,
-          time_ns, word, static_cast<std::int32_t>(word - reinterpret_cast<std::uint64_t>(object)));
+          context, wakes == Wakes::kAll ? wire::ThreadTieKind::kWokeAll : wire::ThreadTieKind::kWoke, now_ns,
+          now_ns, word, static_cast<std::int32_t>(word - reinterpret_cast<std::uint64_t>(object)));
   }
+  restore_signals(mask);
+}
+
+// The last thread at a barrier. `told`: of awaited_now() when it came.
+[[gnu::noinline]] void note_last_at(const void* barrier, std::uint64_t told, std::uint64_t came_ns) noexcept {
+  ThreadContext& context = t_context;
+  if (recording_has_ended() || slot_of(context) == nullptr) return;
+  const std::uint64_t mask = block_all_signals();
+  if ((mask & kSampleBit) == 0 && take_awaited(told))
+    push_thread_tie(context, wire::ThreadTieKind::kWokeAll, came_ns, came_ns, word_of(told),
+                    static_cast<std::int32_t>(word_of(told) - reinterpret_cast<std::uint64_t>(barrier)));
   restore_signals(mask);
 }
 
@@ -170,15 +181,16 @@ extern "C" {
   return pass_on(real_function(g_spin_unlock, "pthread_spin_unlock"), lock, ENOSYS);
 }
 
-// glibc gives this value to the last one that came, which has let the others go: they may have run on for
-// long when its call returns.
+// glibc gives this value to the last one that came, which has let the others go: when its call returns they
+// may have run on for long, and wait for it again.
 [[gnu::visibility("default")]] int pthread_barrier_wait(pthread_barrier_t* barrier) noexcept {
   using namespace clusterprof::agent;
-  const std::uint64_t came_ns =
-      __builtin_expect(is_awaited(barrier, sizeof *barrier), false) ? monotonic_ns() : 0;
+  const std::uint64_t told = __builtin_expect(is_awaited(barrier, sizeof *barrier), false)
+                                 ? awaited_now(barrier, sizeof *barrier)
+                                 : 0;
+  const std::uint64_t came_ns = told != 0 ? monotonic_ns() : 0;
   const int result = pass_on(real_function(g_barrier_wait, "pthread_barrier_wait"), barrier, ENOSYS);
-  if (result == PTHREAD_BARRIER_SERIAL_THREAD && came_ns != 0)
-    note_wake(barrier, barrier, sizeof *barrier, Wakes::kAll, came_ns);
+  if (result == PTHREAD_BARRIER_SERIAL_THREAD && told != 0) note_last_at(barrier, told, came_ns);
   return result;
 }
 

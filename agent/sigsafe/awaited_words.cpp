@@ -22,6 +22,28 @@ void note_awaited_word(std::uint64_t address) noexcept {
   place.compare_exchange_strong(known, next, std::memory_order_relaxed);
 }
 
+std::uint64_t awaited_now(const void* object, std::uint64_t bytes) noexcept {
+  const auto begin = reinterpret_cast<std::uint64_t>(object);
+  for (const std::uint64_t near : {begin, begin + bytes - 1}) {
+    const std::uint64_t known = awaited_words_near(near).load(std::memory_order_relaxed);
+    if ((known & kWordAddressMask) - begin < bytes) return known;
+  }
+  return 0;
+}
+
+bool take_awaited(std::uint64_t told) noexcept {
+  std::atomic<std::uint64_t>& place = awaited_words_near(word_of(told));
+  constexpr int kMostTries = 8;  // waits may be noted meanwhile
+  for (int i = 0; i < kMostTries; ++i) {
+    std::uint64_t known = place.load(std::memory_order_relaxed);
+    if (word_of(known) != word_of(told)) return false;
+    const std::uint64_t waits = known / kOneWait, taken = told / kOneWait;
+    const std::uint64_t left = waits > taken ? known - taken * kOneWait : 0;
+    if (place.compare_exchange_strong(known, left, std::memory_order_relaxed)) return true;
+  }
+  return false;
+}
+
 std::uint64_t take_awaited_word(const void* object, std::uint64_t bytes, bool all) noexcept {
   const auto begin = reinterpret_cast<std::uint64_t>(object);
   const std::uint64_t ends[] = {begin, begin + bytes - 1};

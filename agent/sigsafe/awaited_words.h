@@ -33,6 +33,12 @@ inline bool is_awaited(const void* object, std::uint64_t bytes) noexcept {
   return has(begin) || has(begin + bytes - 1);
 }
 
+// The word that somebody was seen to wait for in this object, with how often; 0: none.
+std::uint64_t awaited_now(const void* object, std::uint64_t bytes) noexcept;
+// Takes the waits that awaited_now() has told, not those that were seen since; false if another thread has.
+bool take_awaited(std::uint64_t told) noexcept;
+inline std::uint64_t word_of(std::uint64_t told) noexcept { return told & kWordAddressMask; }
+
 // Takes one of these waits, or all; returns the word, or 0 if another thread was faster.
 std::uint64_t take_awaited_word(const void* object, std::uint64_t bytes, bool all) noexcept;
 

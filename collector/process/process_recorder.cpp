@@ -212,7 +212,9 @@ double ProcessRecorder::poll(std::uint64_t now_ns) {
   for (const bool used : {false, true})
     for (const std::uint32_t slot : slots)
       if (may_be_used(slot) == used) fullest = std::max(fullest, drain(slot, now_ns));
-  samples_.settle_waits(std::min(read_until_ns_, left_from_ns_));
+  // The last thread at a barrier writes its record behind its call: others may have gone on long before.
+  constexpr std::uint64_t kLateRecordNs = 500'000'000;
+  samples_.settle_waits(std::min({read_until_ns_, left_from_ns_, now_ns - std::min(now_ns, kLateRecordNs)}));
   read_until_ns_ = now_ns;
   update_measured_mpi(now_ns);
   update_openmp(now_ns);
@@ -698,10 +700,12 @@ void ProcessRecorder::add_charges(ProcessReport& report, std::uint64_t now_ns) c
   report.counters = charges_.counters();
   report.accesses = charges_.accesses();
   report.mutex_waits = samples_.mutex_waits();
-  for (const auto& [slot, thread] : threads_)
-    if (const std::uint64_t wait_ns = thread.mutex_wait_ns(now_ns, std::nullopt);
-        wait_ns != 0 && thread.state == RecordedThread::State::kActive)
+  for (const auto& [slot, thread] : threads_) {
+    if (thread.state != RecordedThread::State::kActive) continue;
+    if (const std::uint64_t wait_ns = thread.mutex_wait_ns(now_ns, std::nullopt); wait_ns != 0)
       report.mutex_waits[samples_.lock_of(thread)].add({wait_ns, 1, wait_ns});
+    for (const Spin& spin : thread.spins) report.mutex_waits[spin.key].add(spin.wait);
+  }
   report.tasks = charges_.tasks().amounts();
   report.main_series = charges_.main_series();
   report.counter_series = charges_.counter_series();

@@ -103,16 +103,13 @@ void SampleCharger::take_tie(RecordedThread& thread, const wire::RecordHeader& r
   }
   const auto kind = static_cast<wire::ThreadTieKind>(tie.header.detail);
   if (kind == wire::ThreadTieKind::kUnlocked && tie.begin_ns <= latest_ns + kMaxStopNs) {
-    Wake wake;
-    wake.time_ns = tie.begin_ns;
-    wake.tid = thread.tid;
-    wake.all = true;
+    Release release = {tie.begin_ns, thread.tid, 0};
     StackContext context;
     context.epoch = tie.module_epoch;
     const std::uint64_t call = tie.end_ns - 1;
     if (tie.end_ns != 0 && (call & wire::kFrameTagMask) == 0)
-      wake.holder_path = stacks_.resolve({&call, 1}, context).path;
-    wakes_.add(tie.thread, 0, std::move(wake));
+      release.path = stacks_.resolve({&call, 1}, context).path;
+    wakes_.add(tie.thread, release);
   } else if (kind == wire::ThreadTieKind::kWoke || kind == wire::ThreadTieKind::kWokeAll) {
     if (tie.begin_ns <= latest_ns + kMaxStopNs)
       wakes_.add(tie.thread, static_cast<std::uint32_t>(tie.creator),
@@ -286,9 +283,8 @@ std::uint64_t RecordedThread::mutex_wait_ns(std::uint64_t until_ns,
   return mutex_before_ns + passed_ns - std::min(passed_ns, ran_ns);
 }
 
-void SampleCharger::add_mutex_wait(RawMutexKey mutex, const RawMutexWait& wait) {
-  constexpr std::size_t kMost = 4096;
-  if (mutex_waits_.size() >= kMost && !mutex_waits_.contains(mutex)) mutex = {};
+void SampleCharger::add_mutex_wait(RawMutexKey mutex, const RawMutexWait& wait, std::size_t most) {
+  if (mutex_waits_.size() >= most && !mutex_waits_.contains(mutex)) mutex = {};
   mutex_waits_[mutex].add(wait);
 }
 
@@ -311,11 +307,28 @@ void SampleCharger::end_waits(RecordedThread& thread, std::uint64_t time_ns,
   end_spins(thread, time_ns);
 }
 
+// Each sample with the next one, if both are of one call path.
+void SampleCharger::unite_spins(std::vector<Spin>& spins) {
+  std::vector<Spin> united;
+  bool may_join = false;
+  for (const Spin& spin : spins) {
+    if (may_join && united.back().key == spin.key) {
+      united.back().seen_ns = spin.seen_ns;
+      united.back().wait.add(spin.wait);
+      may_join = false;
+    } else {
+      united.push_back(spin);
+      may_join = true;
+    }
+  }
+  spins = std::move(united);
+}
+
 // The lock's next release ends the wait, which may be many samples later.
 void SampleCharger::end_spins(RecordedThread& thread, std::uint64_t time_ns) {
-  for (EndedWait& spin : thread.spins) {
+  for (Spin& spin : thread.spins) {
     spin.end_ns = time_ns;
-    wakes_.ended(spin);
+    wakes_.spun(spin);
   }
   thread.spins.clear();
 }
@@ -325,20 +338,24 @@ std::map<RawMutexKey, RawMutexWait> SampleCharger::mutex_waits() const {
   for (const auto& [key, wait] : mutex_waits_) waits[wakes_.of_object(key)].add(wait);
   for (const EndedWait& ended : wakes_.unsettled())
     waits[wakes_.of_object(ended.key)].add({ended.wait_ns, 1, ended.wait_ns});
+  for (const Spin& spin : wakes_.unsettled_spins()) waits[spin.key].add(spin.wait);
   return waits;
 }
 
 void SampleCharger::settle_waits(std::uint64_t until_ns) {
-  wakes_.settle(until_ns, [this](const EndedWait& ended) { settle(ended); });
+  wakes_.settle(
+      until_ns, [this](const EndedWait& ended) { settle(ended); },
+      [this](const Spin& spin) {
+        RawMutexKey key = spin.key;
+        if (const Release* const release = wakes_.find(spin); release != nullptr)
+          key.holder_path = release->path;
+        // Arrays of spin locks leave room for the others.
+        add_mutex_wait(key, spin.wait, kMostMutexWaits / 2);
+      });
 }
 
 void SampleCharger::settle(const EndedWait& ended) {
   const Wake* const wake = wakes_.find(ended);
-  if (ended.spins) {
-    RawMutexKey key = ended.key;
-    key.holder_path = wake == nullptr ? 0 : wake->holder_path;
-    return add_mutex_wait(key, {ended.wait_ns, 1, ended.wait_ns});
-  }
   if (wake == nullptr) return add_mutex_wait(ended.key, {ended.wait_ns, 1, ended.wait_ns});
   // Until it was woken: what it did then, before it was sampled again, is no part of the wait.
   const std::uint64_t wait_ns = ended.before_ns + wake->time_ns - ended.seen_ns;
@@ -377,22 +394,21 @@ void SampleCharger::take_mutex(RecordedThread& thread, const wire::SampleRecord&
 void SampleCharger::take_spin(RecordedThread& thread, const wire::SampleRecord& record,
                               const ChargeTarget& target, const ThreadAccount::Charged& charged,
                               std::uint64_t time_ns) {
-  constexpr std::size_t kMost = 64;
   // In MPI, what the library does to itself is not told.
   const bool spins = (record.flags & wire::kAtSpinLock) != 0 && target.category == shard::Category::kNative;
-  if (!thread.spins.empty() &&
-      (!spins || thread.spins.size() == kMost || thread.spins.back().key.address != record.data_address))
+  if (!thread.spins.empty() && (!spins || thread.spins.back().key.address != record.data_address))
     end_spins(thread, time_ns);
   if (!spins) return;
   const StackResolver::DataPlace place = stacks_.data_place(record.data_address);
-  const std::uint64_t last_seen_ns = thread.spins.empty() ? 0 : thread.spins.back().seen_ns;
-  EndedWait& spin = thread.spins.emplace_back();
+  Spin spin;
   spin.key = {target.path, 0, record.data_address, place.module, place.elf_address};
   spin.tid = thread.tid;
+  spin.before_ns = thread.spins.empty() ? 0 : thread.spins.back().seen_ns;
   spin.seen_ns = time_ns;
-  spin.last_seen_ns = last_seen_ns;
-  spin.wait_ns = charged.cpu_ns;
-  spin.spins = true;
+  spin.wait = {charged.cpu_ns, 1, charged.cpu_ns};
+  if (thread.spins.size() >= kMostSpins) unite_spins(thread.spins);
+  if (thread.spins.size() >= kMostSpins) end_spins(thread, time_ns);
+  thread.spins.push_back(spin);
 }
 
 bool SampleCharger::may_be_used(const RecordedThread& thread) const {

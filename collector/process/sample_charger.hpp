@@ -68,9 +68,9 @@ struct RecordedThread {
   // The mutex that it was seen to wait for; address 0: none. How long it had waited when it was seen.
   RawMutexKey mutex;
   std::uint64_t mutex_since_ns = 0, mutex_since_cpu_ns = 0, mutex_before_ns = 0;
-  RawMutexKey last_mutex;        // if its last wait that was seen was for a mutex
-  bool awaits_wake = false;      // it is none, but a word that another thread has to wake it for
-  std::vector<EndedWait> spins;  // for one spin lock, each of the samples in a row that found it there
+  RawMutexKey last_mutex;    // if its last wait that was seen was for a mutex
+  bool awaits_wake = false;  // it is none, but a word that another thread has to wake it for
+  std::vector<Spin> spins;   // for one spin lock, each of the samples in a row that found it there
   // Where it was, from when on.
   PlacesOfThread places;
   // How long it has waited for it, at most; without its CPU time if that is known.
@@ -157,8 +157,9 @@ class SampleCharger {
   // A wait that the sample before has seen ends; and one may begin.
   void end_mutex_wait(RecordedThread& thread, std::uint64_t time_ns, std::optional<std::uint64_t> cpu_ns);
   void end_spins(RecordedThread& thread, std::uint64_t time_ns);
+  static void unite_spins(std::vector<Spin>& spins);
   void end_waits(RecordedThread& thread, std::uint64_t time_ns, std::optional<std::uint64_t> cpu_ns);
-  void add_mutex_wait(RawMutexKey mutex, const RawMutexWait& wait);
+  void add_mutex_wait(RawMutexKey mutex, const RawMutexWait& wait, std::size_t most = kMostMutexWaits);
   // Charges the wait to what the thread that ended it did meanwhile.
   void settle(const EndedWait& ended);
   void take_mutex(RecordedThread& thread, const wire::SampleRecord& record, bool blocked,
@@ -196,6 +197,7 @@ class SampleCharger {
   const bool cpu_clock_;
   SampleStatistics statistics_;
   LastPath last_path_;
+  static constexpr std::size_t kMostMutexWaits = 4096, kMostSpins = 64;
   std::map<RawMutexKey, RawMutexWait> mutex_waits_;
   Wakes wakes_;
   PathOfThread path_of_thread_;

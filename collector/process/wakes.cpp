@@ -8,6 +8,7 @@ namespace clusterprof::collector {
 namespace {
 
 bool is_earlier(const Wake& a, const Wake& b) { return a.time_ns < b.time_ns; }
+bool is_earlier_release(const Release& a, const Release& b) { return a.time_ns < b.time_ns; }
 
 }  // namespace
 
@@ -75,7 +76,27 @@ void Wakes::forget_oldest() {
   if (oldest->second.empty()) of_word_.erase(oldest);
 }
 
-void Wakes::ended(const EndedWait& wait) { ended_.push_back(wait); }
+void Wakes::add(std::uint64_t address, const Release& release) {
+  if (release_count_ == kMostReleases) {
+    std::vector<std::uint64_t> times;
+    for (const auto& [word, releases] : releases_)
+      for (const Release& other : releases) times.push_back(other.time_ns);
+    const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+    std::nth_element(times.begin(), middle, times.end());
+    forget_releases(*middle + 1);
+  }
+  releases_[address].push_back(release);
+  ++release_count_;
+}
+
+void Wakes::forget_releases(std::uint64_t before_ns) {
+  release_count_ = 0;
+  for (auto& [word, releases] : releases_) {
+    std::erase_if(releases, [&](const Release& release) { return release.time_ns < before_ns; });
+    release_count_ += releases.size();
+  }
+  std::erase_if(releases_, [](const auto& word) { return word.second.empty(); });
+}
 
 const Wake* Wakes::find(const EndedWait& wait) {
   const auto wakes = of_word_.find(wait.key.address);
@@ -88,16 +109,28 @@ const Wake* Wakes::find(const EndedWait& wait) {
     wake->taken = true;
     return &*wake;
   }
-  if (wait.last_seen_ns == 0) return nullptr;
-  for (auto wake = after; wake != wakes->second.begin();) {
-    --wake;
-    if (wake->time_ns < wait.last_seen_ns) break;
-    if (wake->tid != wait.tid) return &*wake;
+  return nullptr;
+}
+
+const Release* Wakes::find(const Spin& spin) {
+  const auto word = releases_.find(spin.key.address);
+  if (word == releases_.end()) return nullptr;
+  const std::vector<Release>& releases = word->second;
+  const auto after =
+      std::lower_bound(releases.begin(), releases.end(), Release{spin.seen_ns, 0, 0}, is_earlier_release);
+  for (auto release = after; release != releases.end() && release->time_ns <= spin.end_ns; ++release)
+    if (release->tid != spin.tid) return &*release;
+  if (spin.before_ns == 0) return nullptr;
+  for (auto release = after; release != releases.begin();) {
+    --release;
+    if (release->time_ns < spin.before_ns) break;
+    if (release->tid != spin.tid) return &*release;
   }
   return nullptr;
 }
 
-void Wakes::settle(std::uint64_t until_ns, const std::function<void(const EndedWait&)>& take) {
+void Wakes::settle(std::uint64_t until_ns, const std::function<void(const EndedWait&)>& take,
+                   const std::function<void(const Spin&)>& take_spin) {
   // Who was woken first is seen first.
   std::stable_sort(ended_.begin(), ended_.end(),
                    [](const EndedWait& a, const EndedWait& b) { return a.end_ns < b.end_ns; });
@@ -108,6 +141,16 @@ void Wakes::settle(std::uint64_t until_ns, const std::function<void(const EndedW
   for (auto& [word, wakes] : of_word_)
     for (; !wakes.empty() && wakes.front().time_ns + kKeptNs < until_ns; --wakes_) wakes.pop_front();
   std::erase_if(of_word_, [](const auto& word) { return word.second.empty(); });
+
+  // The rings of threads are read one after the other.
+  for (auto& [word, releases] : releases_)
+    if (!std::is_sorted(releases.begin(), releases.end(), is_earlier_release))
+      std::stable_sort(releases.begin(), releases.end(), is_earlier_release);
+  const auto still = std::stable_partition(spins_.begin(), spins_.end(),
+                                           [&](const Spin& spin) { return spin.end_ns <= until_ns; });
+  std::for_each(spins_.begin(), still, take_spin);
+  spins_.erase(spins_.begin(), still);
+  if (until_ns > kReleasesKeptNs) forget_releases(until_ns - kReleasesKeptNs);
 }
 
 RawMutexKey Wakes::of_object(RawMutexKey key) const {

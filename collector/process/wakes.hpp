@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <unordered_map>
 #include <vector>
 
 #include "collector/charge/amounts.hpp"
@@ -53,7 +54,13 @@ struct Wake {
   bool all = false;
   bool taken = false;  // it has ended a wait
   PlacesOfThread places;
-  std::uint32_t holder_path = 0;  // of a spin lock: where it was released
+};
+
+// Of a spin lock that was seen awaited: where.
+struct Release {
+  std::uint64_t time_ns = 0;
+  std::int32_t tid = 0;
+  std::uint32_t path = 0;  // 0: not known
 };
 
 // A wait that was seen, and after which the thread was seen again.
@@ -63,36 +70,54 @@ struct EndedWait {
   std::uint64_t seen_ns = 0, end_ns = 0;  // when it was seen waiting, and when it was seen again
   std::uint64_t before_ns = 0;            // how long it had waited at the first
   std::uint64_t wait_ns = 0;              // if nobody is known to have ended it
-  bool spins = false;                     // for a spin lock: what the thread ran there
-  std::uint64_t last_seen_ns = 0;         // for a spin lock: when it was seen at it before; 0: was not
+};
+
+// One or more samples in a row of a thread in the loop that waits for a spin lock.
+struct Spin {
+  RawMutexKey key;
+  std::int32_t tid = 0;
+  // When it was seen there before that (0: was not) and last, and when it was seen elsewhere.
+  std::uint64_t before_ns = 0, seen_ns = 0, end_ns = 0;
+  RawMutexWait wait;
 };
 
 class Wakes {
  public:
   void add(std::uint64_t address, std::uint32_t offset, Wake wake);
-  void ended(const EndedWait& wait);
-  // The first one after the wait was seen that has ended no other one; null: not known. A thread that had no
-  // processor when its spin lock was released is still seen at it: then the last one before that.
+  void add(std::uint64_t address, const Release& release);
+  void ended(const EndedWait& wait) { ended_.push_back(wait); }
+  void spun(const Spin& spin) { spins_.push_back(spin); }
+  // The first one after the wait was seen that has ended no other one; null: not known.
   [[nodiscard]] const Wake* find(const EndedWait& wait);
+  // The first one after it was seen. A thread that had no processor when the lock was released is still seen
+  // at it: then the last one before that. Null: not known.
+  [[nodiscard]] const Release* find(const Spin& spin);
   // Passes on the waits that had ended by then, in the order of their ends, and forgets what ended waits long
   // before.
-  void settle(std::uint64_t until_ns, const std::function<void(const EndedWait&)>& take);
+  void settle(std::uint64_t until_ns, const std::function<void(const EndedWait&)>& take,
+              const std::function<void(const Spin&)>& take_spin);
   [[nodiscard]] const std::vector<EndedWait>& unsettled() const noexcept { return ended_; }
+  [[nodiscard]] const std::vector<Spin>& unsettled_spins() const noexcept { return spins_; }
   // The key with the address of the object that the word is in, if somebody has woken threads there. A
   // condition has two words, which it uses in turn.
   [[nodiscard]] RawMutexKey of_object(RawMutexKey key) const;
 
  private:
-  static constexpr std::size_t kMostWakes = 2048, kMostOffsets = 4096;
+  static constexpr std::size_t kMostWakes = 2048, kMostOffsets = 4096, kMostReleases = 65536;
   static constexpr std::uint32_t kMostOffset = 64;
-  static constexpr std::uint64_t kKeptNs = 10'000'000'000;
+  static constexpr std::uint64_t kKeptNs = 10'000'000'000, kReleasesKeptNs = 3'000'000'000;
 
   void forget_oldest();
+  void forget_releases(std::uint64_t before_ns);
 
   std::map<std::uint64_t, std::deque<Wake>> of_word_;  // none is empty; each in the order of time
   std::size_t wakes_ = 0;
   std::map<std::uint64_t, std::uint32_t> offsets_;  // of words in their objects
   std::vector<EndedWait> ended_;
+  // Of each word in the order of time, but for what came since the last settle().
+  std::unordered_map<std::uint64_t, std::vector<Release>> releases_;
+  std::size_t release_count_ = 0;
+  std::vector<Spin> spins_;
 };
 
 }  // namespace clusterprof::collector

@@ -33,6 +33,21 @@ TEST(AwaitedWords, EachWaitIsTakenOnce) {
   EXPECT_FALSE(is_awaited(&condition, sizeof condition)) << "all were woken";
 }
 
+// The last thread at a barrier takes what it has found there when it came.
+TEST(AwaitedWords, WaitsThatAreSeenLaterStay) {
+  const Condition barrier = {};
+  EXPECT_EQ(awaited_now(&barrier, sizeof barrier), 0u);
+  note_awaited_word(word_of(barrier, 4));
+  note_awaited_word(word_of(barrier, 4));
+  const std::uint64_t told = awaited_now(&barrier, sizeof barrier);
+  EXPECT_EQ(agent::word_of(told), word_of(barrier, 4));
+  note_awaited_word(word_of(barrier, 4));
+  EXPECT_TRUE(take_awaited(told));
+  EXPECT_EQ(take_awaited_word(&barrier, sizeof barrier, false), word_of(barrier, 4)) << "of the next round";
+  EXPECT_FALSE(is_awaited(&barrier, sizeof barrier));
+  EXPECT_FALSE(take_awaited(told)) << "somebody else has taken them";
+}
+
 TEST(AwaitedWords, ObjectsMayBeginInTheLineBefore) {
   alignas(64) const char bytes[128] = {};
   const char* const object = bytes + 40;  // its word is in the second line

@@ -1270,7 +1270,8 @@ TEST_F(Recording, WaitForAConditionIsOfWhatTheThreadDidThatEndedIt) {
   ASSERT_EQ(unsettled.size(), 1u) << "the two words are of one condition";
   EXPECT_EQ(unsettled.begin()->first.holder_path, 0u) << "not all rings have been read again";
   EXPECT_EQ(unsettled.begin()->first.address, kCondition);
-  recorder().poll(kStart + 150 * kMs);
+  recorder().poll(kStart + 700 * kMs);
+  recorder().poll(kStart + 700 * kMs);
   std::map<std::string, RawMutexWait> by_holder;
   for (const auto& [key, wait] : recorder().report(kStart + 150 * kMs).mutex_waits) {
     EXPECT_EQ(key.address, kCondition);
@@ -1315,8 +1316,8 @@ TEST_F(Recording, SpinningForALockIsCpuTimeAndHeldWhereItIsReleased) {
   release(1, 24, kProgram + 0x301);
   release(1, 33, kProgram + 0x401);
   sample(1, 45, 45, kProgram + 0x200);
-  for (int i = 0; i < 2; ++i) recorder().poll(kStart + 70 * kMs);
-  const ProcessReport report = recorder().report(kStart + 70 * kMs);
+  for (int i = 0; i < 2; ++i) recorder().poll(kStart + 570 * kMs);
+  const ProcessReport report = recorder().report(kStart + 570 * kMs);
   std::map<std::string, RawMutexWait> by_holder;
   for (const auto& [key, wait] : report.mutex_waits) {
     EXPECT_EQ(key.address, kLock);
@@ -1356,12 +1357,79 @@ TEST_F(Recording, WaitsForASpinLockGoOnWhileThereIsNoProcessor) {
     sample(us + 20'100, cpu_us + 5'000, kLibc + 1, kLock, wire::Trigger::kCpuTimer);
     sample(us + 30'000, cpu_us + 10'000, kProgram + 0x100, 0, wire::Trigger::kCpuTimer);
   }
-  for (int i = 0; i < 2; ++i) recorder().poll(kStart + us * 1000);
-  const ProcessReport report = recorder().report(kStart + us * 1000);
+  for (int i = 0; i < 2; ++i) recorder().poll(kStart + us * 1000 + 500 * kMs);
+  const ProcessReport report = recorder().report(kStart + us * 1000 + 500 * kMs);
   std::map<std::string, RawMutexWait> by_holder;
   for (const auto& [key, wait] : report.mutex_waits) by_holder[text(key.holder_path)].add(wait);
   ASSERT_EQ(by_holder.size(), 1u);
   EXPECT_EQ(by_holder["program+300!"].wait_ns, kWaits * 5 * kMs);
+}
+
+TEST_F(Recording, ALongSpinIsOfWhoReleasesTheLockInTheEnd) {
+  constexpr std::uint64_t kLock = 0x7000, kSamples = 1000;
+  fake_.thread(1, 101, kStart);
+  const auto sample = [&](std::uint64_t ms, std::uint64_t pc, std::uint64_t lock) {
+    Sample s;
+    s.words = {pc};
+    s.time_ns = kStart + ms * kMs;
+    s.cpu_ns = ms * kMs;
+    if (lock != 0) s.flags = wire::kAtSpinLock;
+    s.data_address = lock;
+    fake_.sample(0, s);
+  };
+  sample(1, kProgram + 0x100, 0);
+  for (std::uint64_t i = 0; i < kSamples; ++i) {
+    sample(2 + i, kLibc + 1, kLock);
+    if (i % 100 == 0) recorder().poll(kStart + (2 + i) * kMs);
+  }
+  const auto under_way = recorder().report(kStart + (1 + kSamples) * kMs).mutex_waits;
+  ASSERT_EQ(under_way.size(), 1u);
+  EXPECT_GE(under_way.begin()->second.wait_ns, 900 * kMs);
+  fake_.tie(1, wire::ThreadTieKind::kUnlocked, kStart + (2 + kSamples) * kMs, kProgram + 0x301, kLock, 0);
+  sample(3 + kSamples, kProgram + 0x100, 0);
+  for (int i = 0; i < 2; ++i) recorder().poll(kStart + (600 + kSamples) * kMs);
+  const auto waits = recorder().report(kStart + (600 + kSamples) * kMs).mutex_waits;
+  ASSERT_EQ(waits.size(), 1u);
+  EXPECT_EQ(text(waits.begin()->first.holder_path), "program+300!");
+  EXPECT_EQ(waits.begin()->second.wait_ns, kSamples * kMs);
+  EXPECT_EQ(waits.begin()->second.samples, kSamples);
+  EXPECT_EQ(waits.begin()->second.longest_ns, kMs);
+}
+
+// Many releases of one lock do not drive out the few wakes of others.
+TEST_F(Recording, ReleasesOfSpinLocksHaveRoomOfTheirOwn) {
+  constexpr std::uint64_t kLock = 0x7000, kWord = 0x8000;
+  fake_.thread(1, 101, kStart);
+  Sample waiter;
+  waiter.words = {kLibc + 1};
+  waiter.time_ns = kStart + 10 * kMs;
+  waiter.trigger = wire::Trigger::kBlocked;
+  waiter.flags = wire::kInSyscall | wire::kAtWord;
+  waiter.syscall_nr = SYS_futex;
+  waiter.data_address = kWord;
+  fake_.sample(0, waiter);
+  Sample waker;
+  waker.words = {kProgram + 0x200};
+  for (const std::uint64_t ms : {0, 15}) {
+    waker.time_ns = kStart + ms * kMs;
+    waker.cpu_ns = ms * kMs;
+    fake_.sample(1, waker);
+  }
+  fake_.tie(1, wire::ThreadTieKind::kWoke, kStart + 20 * kMs, kStart + 20 * kMs, kWord, 0);
+  recorder().poll(kStart + 30 * kMs);
+  for (std::uint64_t i = 0; i < 100'000; ++i) {
+    fake_.tie(1, wire::ThreadTieKind::kUnlocked, kStart + 30 * kMs + i, kProgram + 0x301, kLock, 0);
+    if (i % 500 == 0) recorder().poll(kStart + 31 * kMs);
+  }
+  Sample after;
+  after.words = {kProgram + 0x100};
+  after.time_ns = kStart + 40 * kMs;
+  after.cpu_ns = kMs;
+  fake_.sample(0, after);
+  for (int i = 0; i < 2; ++i) recorder().poll(kStart + 600 * kMs);
+  const auto waits = recorder().report(kStart + 600 * kMs).mutex_waits;
+  ASSERT_EQ(waits.size(), 1u);
+  EXPECT_EQ(text(waits.begin()->first.holder_path), "program+200!");
 }
 
 TEST_F(Recording, AMutexIsInAnObjectFile) {
