@@ -239,7 +239,10 @@ TEST_P(AtRate, AWaitThatFollowsAnotherAtTheSamePlaceIsSampled) {
   for (const auto& [stack, count] : waits) counts.push_back(count);
   std::sort(counts.rbegin(), counts.rend());
   ASSERT_GE(counts.size(), 2u);
-  EXPECT_GE(counts[1], 8u);  // of 10; on a busy machine the watcher may be too late for some
+  // Of 10; on a busy machine the watcher may be too late for some, and the first one may be over before it
+  // begins.
+  EXPECT_GE(counts[0], 8u);
+  EXPECT_GE(counts[1] + 2.0, outcome.numbers.at("firsts"));
 }
 
 TEST_P(AtRate, RecordsThreadsThatComeAndGo) {
