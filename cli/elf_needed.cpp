@@ -172,10 +172,12 @@ std::string find_library(const std::string& name, const std::string& path, const
   if (found.empty()) found = find_in_list(library_path, name, origin);
   if (found.empty()) found = find_in_list(object.runpath, name, origin);
   if (found.empty()) found = find_in_loader_cache(name, "/etc/ld.so.cache");
-  // Debian's loader looks in the first two.
-  constexpr const char* kDefaults =
-      "/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:/lib64:/usr/lib64:/lib:/usr/lib";
-  if (found.empty()) found = find_in_list(kDefaults, name, origin);
+  if (found.empty()) {
+    // Debian's loader looks in the first two.
+    constexpr const char* kDefaults =
+        "/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:/lib64:/usr/lib64:/lib:/usr/lib";
+    found = find_in_list(kDefaults, name, origin);
+  }
   return found;
 }
 

@@ -24,7 +24,7 @@ Operation* find(Address work) noexcept {
   return nullptr;
 }
 
-Operation take(Operation* found) noexcept {
+Operation take(const Operation* found) noexcept {
   const Operation taken = *found;
   auto hole = static_cast<std::uint32_t>(found - slots);
   for (std::uint32_t i = (hole + 1) % kSlots; slots[i].work != 0; i = (i + 1) % kSlots) {

@@ -96,7 +96,7 @@ void count_change(wire::MpiCallUnderWay& record) {
 
 // Whether the call that has this frame is made inside no other one. A call that the program has left without
 // returning from it, by longjmp, is ended.
-[[gnu::always_inline]] inline bool is_outermost(ThreadContext& context, std::uintptr_t frame) {
+[[gnu::always_inline]] inline bool is_outermost(const ThreadContext& context, std::uintptr_t frame) {
   if (context.mpi_depth == 0) return true;
   // A call made inside that one would be below it on the stack.
   if (!is_left(context, context.mpi_frame, frame + 1)) return false;

@@ -183,7 +183,11 @@ void start_mpi() noexcept {
   }
   using Start = void (*)(const clusterprof_agent_api*);
   const auto start = reinterpret_cast<Start>(dlsym(handle, "clusterprof_mpi_attach_v1"));
-  if (start == nullptr) return;
+  if (start == nullptr) {
+    dlerror();
+    dlclose(handle);
+    return;
+  }
   start(clusterprof_agent_v1());
   replace_mpi_calls_by(handle);
 }

@@ -31,7 +31,8 @@ std::uint64_t parse_waits(const char* status) noexcept;
 // Asks the kernel about a thread.
 struct AskKernel {
   CallState (*call)(ThreadRecord& record, BlockedCall& call) noexcept;
-  std::uint64_t (*waits)(ThreadRecord& record) noexcept;  // 0: it does not tell. Costs more than the call
+  // 0: it does not tell. Costs more than the call.
+  std::uint64_t (*waits)(const ThreadRecord& record) noexcept;
 };
 
 // For a thread that its last sample found blocked: true if it has left that wait. It may be in another one by

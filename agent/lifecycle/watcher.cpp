@@ -286,7 +286,7 @@ CallState read_call(ThreadRecord& record, BlockedCall& call) noexcept {
 }
 
 // The file is long, and rarely needed: it does not stay open.
-std::uint64_t read_waits(ThreadRecord& record) noexcept {
+std::uint64_t read_waits(const ThreadRecord& record) noexcept {
   char path[64], text[8192];
   task_file(record.tid, "/status", path);
   return read_small_file(path, text, sizeof text) != 0 ? parse_waits(text) : 0;

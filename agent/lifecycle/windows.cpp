@@ -55,7 +55,7 @@ void begin_for(ThreadRecord& record) noexcept {
     restart_ticks(record);
 }
 
-void end_for(ThreadRecord& record) noexcept {
+void end_for(const ThreadRecord& record) noexcept {
   stop_timers(record);
   record.slot->window_end_cpu_ns.store(clock_ns(record.clock_id), kRelaxed);
   record.slot->window_end_ns.store(monotonic_ns(), std::memory_order_release);

@@ -33,8 +33,9 @@ class IdealCosts {
   [[nodiscard]] static bool is_left_out(std::uint32_t) { return false; }
   void begin(std::uint32_t call, std::int64_t ns) { done_ns_[trace_.events[call].lane] = ns; }
   void completes(std::uint32_t call, std::uint32_t, Dependence dependence) {
+    if (dependence.event == kNone) return;
     std::int64_t& done_ns = done_ns_[trace_.events[call].lane];
-    if (dependence.event != kNone) done_ns = std::max(done_ns, dependence.ns);
+    done_ns = std::max(done_ns, dependence.ns);
   }
   [[nodiscard]] std::int64_t end(std::uint32_t call) const { return done_ns_[trace_.events[call].lane]; }
 

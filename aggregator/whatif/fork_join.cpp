@@ -144,8 +144,8 @@ void ForkJoin::divide(const shard::ShardData& merged, double period_s, std::uint
   }
 }
 
-void ForkJoin::find_groups(Rank& rank) {
-  for (Thread& thread : rank.threads) {
+void ForkJoin::find_groups(const Rank& rank) {
+  for (const Thread& thread : rank.threads) {
     std::uint32_t group = 0, first = thread.end, last = thread.end;
     const auto close = [&] {
       // Until the last join the thread works beside those that it has made.

@@ -93,7 +93,7 @@ class ForkJoin {
   static double length_of(const Span& span) { return static_cast<double>(span.call_ns - span.begin_ns); }
   void divide(const shard::ShardData& merged, double period_s, std::uint32_t rank,
               const std::vector<std::pair<std::size_t, std::size_t>>& times);
-  void find_groups(Rank& rank);
+  void find_groups(const Rank& rank);
   void find_waits(const shard::ShardData& merged, Rank& rank) const;
   void advance(State& state, std::uint32_t thread) const;
   [[nodiscard]] double work_ns(const State& state, std::uint32_t thread, std::uint32_t span,

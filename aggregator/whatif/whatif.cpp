@@ -665,19 +665,20 @@ Result<void> WhatIf::State::prepare() {
     return {};
   }
   recording.matches = match_events(trace, count_missing(trace, merged), was_recorded_in_windows(merged));
-  static constexpr const char* kWhy[] = {"",
-                                         "its events are a sample",
-                                         "ranks have no MPI events",
-                                         "it was recorded in windows",
-                                         "MPI calls never returned",
-                                         "MPI events were lost",
-                                         "too many MPI operations lack the other side"};
   Incomplete why = why_incomplete(trace, recording.matches, merged);
   const bool is_sample = why == Incomplete::kSampled;
   if (is_sample) why = why_without_stretches(trace, merged);
-  if (why != Incomplete::kNo)
+  if (why != Incomplete::kNo) {
+    static constexpr const char* kWhy[] = {"",
+                                           "its events are a sample",
+                                           "ranks have no MPI events",
+                                           "it was recorded in windows",
+                                           "MPI calls never returned",
+                                           "MPI events were lost",
+                                           "too many MPI operations lack the other side"};
     return Error{std::string("the run cannot be replayed: ") + kWhy[static_cast<std::size_t>(why)],
                  ErrorKind::kNotFound};
+  }
   if (!is_sample) {  // by the nodes' own clocks; a stretch may have a part of a gap only
     find_windows_of_gaps();
     find_ties();

@@ -157,6 +157,7 @@ std::variant<Injected, InjectionFailed> inject_in_child(const Injection& injecti
   while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }
   if (message.size() == 1 + sizeof(Injected) && message[0] == 0) {
+    static_assert(std::is_trivially_copyable_v<Injected>);
     Injected injected;
     std::memcpy(&injected, message.data() + 1, sizeof injected);
     return injected;

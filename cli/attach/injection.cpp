@@ -179,7 +179,7 @@ class HeldThread {
   Stop wait_for_stop(std::optional<milliseconds> patience);
   bool resume_to_system_call_stop();
   std::optional<long> make_call(std::uint64_t instruction, long number,
-                                std::array<std::uint64_t, 6> arguments);
+                                const std::array<std::uint64_t, 6>& arguments);
   bool run_until(std::uint64_t landed, milliseconds most);
   bool interrupt_and_wait();
   bool is_in_restartable_code();
@@ -347,7 +347,7 @@ bool HeldThread::put_into_new_memory(std::uint64_t to, const void* from, std::si
 }
 
 std::optional<long> HeldThread::make_call(std::uint64_t instruction, long number,
-                                          std::array<std::uint64_t, 6> arguments) {
+                                          const std::array<std::uint64_t, 6>& arguments) {
   user_regs_struct to = registers_;
   to.rip = instruction;
   to.rax = static_cast<std::uint64_t>(number);

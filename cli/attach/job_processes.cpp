@@ -45,7 +45,7 @@ std::uint64_t cpu_ticks_in(const std::string& stat) {
   const std::size_t close = stat.rfind(')');
   if (close == std::string::npos) return 0;
   std::istringstream rest(stat.substr(close + 1));
-  const std::vector<std::string> fields{std::istream_iterator<std::string>(rest), {}};
+  const std::vector<std::string> fields(std::istream_iterator<std::string>(rest), {});
   constexpr std::size_t kUser = 11, kSystem = 12;
   if (fields.size() <= kSystem) return 0;
   return std::strtoull(fields[kUser].c_str(), nullptr, 10) +

@@ -81,7 +81,7 @@ void ThreadTable::join_main_threads() {
   const auto is_same = [&](const shard::Thread& row) { return is_main(row) && row.tid == first->tid; };
   for (auto at = std::find_if(first + 1, single_.end(), is_same); at != single_.end();
        at = std::find_if(at, single_.end(), is_same)) {
-    shard::Thread& later = end_of(*first) < end_of(*at) ? *at : *first;
+    const shard::Thread& later = end_of(*first) < end_of(*at) ? *at : *first;
     if (later.last_path != 0) {
       first->last_path = later.last_path;
       first->last_category = later.last_category;

@@ -588,9 +588,15 @@ class Wrapper:
             self.lines += ["    " + a for a in after]
             self.add("}")
         self.add("record.finish();")
-        self.add(f"if (returned != MPI_SUCCESS) [[unlikely]] {self.failed(blocking_status)}")
+        failed = [self.failed(blocking_status)]
         if f.get("receives") == "message":
-            self.add("if (returned != MPI_SUCCESS) [[unlikely]] lose_track(wire::kReceivesUnseen);")
+            failed.append("lose_track(wire::kReceivesUnseen);")
+        if len(failed) == 1:
+            self.add(f"if (returned != MPI_SUCCESS) [[unlikely]] {failed[0]}")
+        else:
+            self.add("if (returned != MPI_SUCCESS) [[unlikely]] {")
+            self.lines += ["    " + line for line in failed]
+            self.add("}")
         last = self.started_events() if verb == "starts" else [] if initializes else self.events()
         # The events of a call that frees its communicator speak of it.
         if f.get("frees"):

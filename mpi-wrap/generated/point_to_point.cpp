@@ -148,8 +148,10 @@ extern "C" int clusterprof_wrap_MPI_Imrecv(void *buf, int count, MPI_Datatype da
   Record record(wire::kMPI_Imrecv, start, returned == MPI_SUCCESS);
   record.use(use);
   record.finish();
-  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (returned != MPI_SUCCESS) [[unlikely]] lose_track(wire::kReceivesUnseen);
+  if (returned != MPI_SUCCESS) [[unlikely]] {
+    record.failed(returned);
+    lose_track(wire::kReceivesUnseen);
+  }
   if (record.counts()) record.start_receive(*request, taken);
   drop_reference(use);
   return returned;
@@ -276,8 +278,10 @@ extern "C" int clusterprof_wrap_MPI_Mrecv(void *buf, int count, MPI_Datatype dat
     record.received(*seen_status);
   }
   record.finish();
-  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (returned != MPI_SUCCESS) [[unlikely]] lose_track(wire::kReceivesUnseen);
+  if (returned != MPI_SUCCESS) [[unlikely]] {
+    record.failed(returned);
+    lose_track(wire::kReceivesUnseen);
+  }
   if (record.has_message(returned)) record.message_received(taken);
   drop_reference(use);
   return returned;
@@ -646,8 +650,10 @@ extern "C" int clusterprof_wrap_MPI_Imrecv_c(void *buf, MPI_Count count, MPI_Dat
   Record record(wire::kMPI_Imrecv_c, start, returned == MPI_SUCCESS);
   record.use(use);
   record.finish();
-  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (returned != MPI_SUCCESS) [[unlikely]] lose_track(wire::kReceivesUnseen);
+  if (returned != MPI_SUCCESS) [[unlikely]] {
+    record.failed(returned);
+    lose_track(wire::kReceivesUnseen);
+  }
   if (record.counts()) record.start_receive(*request, taken);
   drop_reference(use);
   return returned;
@@ -837,8 +843,10 @@ extern "C" int clusterprof_wrap_MPI_Mrecv_c(void *buf, MPI_Count count, MPI_Data
     record.received(*seen_status);
   }
   record.finish();
-  if (returned != MPI_SUCCESS) [[unlikely]] record.failed(returned);
-  if (returned != MPI_SUCCESS) [[unlikely]] lose_track(wire::kReceivesUnseen);
+  if (returned != MPI_SUCCESS) [[unlikely]] {
+    record.failed(returned);
+    lose_track(wire::kReceivesUnseen);
+  }
   if (record.has_message(returned)) record.message_received(taken);
   drop_reference(use);
   return returned;

@@ -124,7 +124,7 @@ class RequestTable {
     return true;
   }
 
-  void erase(Request* request) noexcept {
+  void erase(const Request* request) noexcept {
     std::uint32_t hole = static_cast<std::uint32_t>(request - slots_);
     for (std::uint32_t i = hole;;) {
       i = (i + 1) & mask();

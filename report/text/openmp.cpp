@@ -94,19 +94,15 @@ class OpenMpSection {
   }
 
   void constructs() {
-    struct Row {
-      const OpenMpConstructRow* construct;
-      const OpenMpRegionRow* region;
-    };
-    std::vector<Row> rows;
+    std::vector<const OpenMpConstructRow*> rows;
     for (const OpenMpRegionRow& region : openmp_.regions)
-      for (const OpenMpConstructRow& construct : region.constructs) rows.push_back({&construct, &region});
+      for (const OpenMpConstructRow& construct : region.constructs) rows.push_back(&construct);
     if (rows.empty()) return;
     std::stable_sort(rows.begin(), rows.end(),
-                     [](const Row& a, const Row& b) { return a.construct->wait_s > b.construct->wait_s; });
+                     [](const auto* a, const auto* b) { return a->wait_s > b->wait_s; });
     title(page_, "Inside regions");
     const std::size_t shown = rows_shown(rows.size(), options_);
-    const TimeScale scale(rows.front().construct->wait_s);
+    const TimeScale scale(rows.front()->wait_s);
     print_table(page_,
                 {{fmt::format("wait [{}]", scale.unit())},
                  {"all threads"},
@@ -116,7 +112,7 @@ class OpenMpSection {
                  {"line", Align::kLeft}},
                 [&](Table& table, std::size_t room) {
                   for (std::size_t i = 0; i < shown; ++i) {
-                    const OpenMpConstructRow& row = *rows[i].construct;
+                    const OpenMpConstructRow& row = *rows[i];
                     table.row({scale(row.wait_s), seconds(row.time_s), count_cell(row.count),
                                row.chunks != 0 ? count_cell(row.chunks) : "-",
                                construct_label(row.kind, row.schedules),

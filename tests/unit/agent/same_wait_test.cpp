@@ -34,7 +34,7 @@ CallState ask(ThreadRecord&, BlockedCall& call) noexcept {
   return g_kernel.says.empty() ? CallState::kNotKnown : parse_call(g_kernel.says.c_str(), call);
 }
 
-std::uint64_t ask_for_waits(ThreadRecord&) noexcept {
+std::uint64_t ask_for_waits(const ThreadRecord&) noexcept {
   ++g_kernel.asked_for_waits;
   return g_kernel.waits;
 }
