@@ -138,16 +138,25 @@ class Locks(recording.RecordingTest):
         own, report = json.loads(done.stdout), self.report()
         # A lock that was always free is not there.
         row, = [row for row in report["locks"] if row["kind"] == "spinlock"]
-        self.assertEqual((row["name"], row["mutexes"], [line["function"] for line in row["lines"]]), ("shared", 1, ["main"]))
+        lines = {line["function"]: line["wait_s"] for line in row["lines"]}
+        self.assertEqual((row["name"], row["mutexes"]), ("shared", 1))
+        # Where the main thread loses its processor while it has the lock, the other thread waits.
+        self.assertIn(set(lines), ({"main"}, {"main", "hold_shared"}))
         # A period at either end of a wait is uncertain.
         error_s = measured.block_error(own["waits"], 0.01, own["spun_s"]) * own["spun_s"]
-        self.measured_near(row["wait_s"], own["spun_s"], 4 * error_s, "spinning")
+        self.measured_near(lines["main"], own["spun_s"], 4 * error_s, "spinning")
         held_s = sum(holder["wait_s"] for holder in row["holders"] if holder["function"] == "hold_shared")
-        self.measured_above(held_s, 0.9 * row["wait_s"], "held in hold_shared()")
-        # It is a part of the function's CPU time, and nothing else waits for a lock.
+        # Where it comes back after the lock's release, its sample may find the lock free.
+        known = 0.9 - 0.3 * own["lacking_s"] / own["spun_s"]
+        self.measured_above(held_s, known * lines["main"], "held in hold_shared()")
+        # It is a part of the function's CPU time, but for what of that is taken to be page faults.
         spin, = [function for function in report["functions"] if function["name"].startswith("pthread_spin_lock")]
-        self.assertLessEqual(row["wait_s"], spin["cpu_s"])
-        self.assertEqual((report["mutexes"], spin["lock_s"], len(report["locks"])), ([], 0, 1))
+        faults_s = sum(function["cpu_s"] for function in report["functions"] if function["name"] == "page fault")
+        self.assertLessEqual(row["wait_s"], spin["cpu_s"] + faults_s)
+        self.assertEqual(spin["lock_s"], 0)
+        # For other locks, as those of the C library, a thread waits at most while another one that has it lacks a processor.
+        others_s = sum(other["wait_s"] for other in [*report["mutexes"], *report["locks"]] if other is not row)
+        self.measured_below(others_s, 0.1 * own["spun_s"], "waiting for other locks")
 
     def test_idle_workers_are_no_finding(self):
         self.need("g++")
