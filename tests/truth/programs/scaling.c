@@ -2,11 +2,13 @@
  * Ranks that sleep in functions whose times follow known laws of the number of ranks p: shrinking() 1.6 s /
  * p, constant() 0.4 s, linear() 0.1 s * p; with the argument "more" also logarithmic() 0.1 s * (1 + log2 p),
  * steep() 0.02 s * p^1.5, and a barrier in which the others wait for rank 0, 0.05 s * (p - 1) on average.
+ * With a number as the argument, all of them take so many times as long.
  * Sleeping, so that more ranks than processors do not disturb each other. Prints the mean time of a rank in
  * each of them, as measured, as JSON. */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -16,8 +18,10 @@ static double now(void) {
   return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-static double rest(double seconds) {
-  const double begin = now();
+static double times = 1;
+
+static double rest(double of_one) {
+  const double begin = now(), seconds = of_one * times;
   const struct timespec duration = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
   nanosleep(&duration, NULL);
   return now() - begin;
@@ -81,6 +85,8 @@ int main(int argc, char** argv) {
   int rank = 0, ranks = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const int has_more = argc > 1 && strcmp(argv[1], "more") == 0;
+  if (argc > 1 && !has_more) times = atof(argv[1]);
   double spent[3], sum[3];
   spent[0] = shrinking(ranks);
   spent[1] = constant();
@@ -89,7 +95,7 @@ int main(int argc, char** argv) {
   if (rank == 0)
     printf("{\"shrinking\": %.6f, \"constant\": %.6f, \"linear\": %.6f", sum[0] / ranks, sum[1] / ranks,
            sum[2] / ranks);
-  if (argc > 1 && strcmp(argv[1], "more") == 0) more(rank, ranks);
+  if (has_more) more(rank, ranks);
   if (rank == 0) puts("}");
   MPI_Finalize();
   return 0;
