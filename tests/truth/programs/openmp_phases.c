@@ -1,11 +1,13 @@
 // Phases of a known length whose threads lose time in different ways: `openmp_phases`. Prints as JSON what
 // each phase took, by the program's own clock: when it began and ended, since main() began, and what its
-// threads did. With MPI (-DWITH_MPI) the sums are those of all ranks, and rank 0 prints.
+// threads did. Phases take 2 s each, and more where the program was slow to start: a profile divides the run
+// into equal parts. With MPI (-DWITH_MPI) the sums are those of all ranks, and rank 0 prints.
 // Work is sleeping, so that it takes as long where there are fewer processors than threads.
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #ifdef WITH_MPI
 #include <mpi.h>
 #endif
@@ -22,6 +24,31 @@ static void nap(double seconds) {
   struct timespec time = {(time_t)seconds, 0};
   time.tv_nsec = (long)(1e9 * (seconds - (double)time.tv_sec));
   clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
+}
+
+// Since the process began; 0 where the kernel does not say.
+static double age(void) {
+  char text[1024];
+  FILE* const file = fopen("/proc/self/stat", "r");
+  text[file != NULL ? fread(text, 1, sizeof text - 1, file) : 0] = '\0';
+  if (file != NULL) fclose(file);
+  const char* field = strrchr(text, ')');
+  for (int i = 2; field != NULL && i < 22; ++i) field = strchr(field + 1, ' ');
+  unsigned long long began = 0;
+  if (field == NULL || sscanf(field, "%llu", &began) != 1) return 0;
+  struct timespec time;
+  clock_gettime(CLOCK_BOOTTIME, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec - (double)began / (double)sysconf(_SC_CLK_TCK);
+}
+
+// How many times 2 s a phase takes: as many as seconds have passed, within limits.
+static int length(void) {
+  double passed_s = age();
+#ifdef WITH_MPI
+  MPI_Allreduce(MPI_IN_PLACE, &passed_s, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+#endif
+  const int most = 5;
+  return passed_s < 1 ? 1 : passed_s > most ? most : (int)passed_s;
 }
 
 // Of each thread in one instance of a region.
@@ -82,7 +109,7 @@ int main(int argc, char** argv) {
 #else
   (void)argc, (void)argv;
 #endif
-  const int phases = ranks > 1 ? kPhases : kRanks;
+  const int phases = ranks > 1 ? kPhases : kRanks, times = length();
   for (int p = 0; p < phases; ++p) {
     Phase* const sum = &phase[p];
     meet(sum);
@@ -91,22 +118,22 @@ int main(int argc, char** argv) {
     // Of each round it is known how long it takes, so all ranks do as many.
     switch (p) {
       case kBalanced:
-        for (int i = 0; i < 100; ++i) region(sum, 0.020, 0.020);
+        for (int i = 0; i < 100 * times; ++i) region(sum, 0.020, 0.020);
         break;
       case kUneven:
-        for (int i = 0; i < 66; ++i) region(sum, 0.010, 0.030);
+        for (int i = 0; i < 66 * times; ++i) region(sum, 0.010, 0.030);
         break;
       case kSerial:
-        for (int i = 0; i < 50; ++i) {
+        for (int i = 0; i < 50 * times; ++i) {
           nap(0.020);
           region(sum, 0.020, 0.020);
         }
         break;
       case kLong:  // longer than the collector waits between two looks
-        region(sum, 2.0, 1.0);
+        region(sum, 2.0 * times, 1.0 * times);
         break;
       case kRanks:
-        for (int i = 0; i < 100; ++i) {
+        for (int i = 0; i < 100 * times; ++i) {
           if (rank == 0) region(sum, 0.020, 0.020);
           meet(sum);
         }
