@@ -236,7 +236,7 @@ class WhatIf(recording.RecordingTest):
     def test_ranking(self):
         program = recording.program("openmpi", "whatif")
         self.need(program)
-        done = self.record([program, "allreduce", "none"], before=recording.launcher("openmpi", RANKS["openmpi"]),
+        done = self.record([program, "allreduce", "none", "0.03"], before=recording.launcher("openmpi", RANKS["openmpi"]),
                            options=["-q", "-r", str(RATE_HZ)])
         own = self.own_times(done)
         result = self.whatif("run")
@@ -258,7 +258,9 @@ class WhatIf(recording.RecordingTest):
         for key in "elapsed_s", "replayed_s":
             self.assertEqual(report["whatif"][key], result[key])
         late = [finding for finding in report["findings"] if finding["change"] == "rank 1 = mean"]
-        self.assertTrue(late, report["findings"])
+        # Where ranks lacked processors for as long, that may be what the findings say.
+        if max(rank["runnable_s"] or 0 for rank in report["ranks"]) < 0.3 * gains["rank 1 = mean"]:
+            self.assertTrue(late, report["findings"])
         for finding in late:
             self.assertEqual((finding["gain_s"], finding["gain_method"]), (gains["rank 1 = mean"], "replay"))
             self.assertIn(finding["kind"], ("delay", "load_imbalance"))
