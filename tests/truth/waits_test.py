@@ -10,6 +10,7 @@ charged to another rank is far outside."""
 import collections
 import importlib.util
 import json
+import math
 import os
 import re
 import shutil
@@ -453,13 +454,17 @@ class Waits(truth.TruthTest):
         done = self.record([program, "3000"], before=recording.launcher("openmpi", 4),
                            env=dict(os.environ, CLUSTERPROF_EVENT_BUDGET="9000"))  # a rank has about 27,000
         self.assertEqual(done.returncode, 0, done.stderr.decode())
-        waited_s = json.loads(done.stdout)
+        waited = json.loads(done.stdout)
         report = self.report()
-        self.assertGreaterEqual(report["wait_analysis"]["event_level"], 2)
-        for rank, expected_s in zip(report["ranks"], waited_s):
+        level = report["wait_analysis"]["event_level"]
+        self.assertGreaterEqual(level, 2)
+        # The messages of 32 steps in turn are kept, or left out. Of those that are kept, about a half of the calls are known in whole.
+        known = 0.5 ** (level + 1)
+        for rank, own in zip(report["ranks"], waited):
             if rank["rank"] != 1:  # the late one itself waits hardly ever
+                error = math.sqrt(own["squares_s2"] * (1 / known - 1)) / own["sum_s"]
                 self.compare(self.name, f"waiting from calls that are known in whole, rank {rank['rank']}", 1.0,
-                             rank["mpi_wait_s"] / expected_s, 0.15)
+                             rank["mpi_wait_s"] / own["sum_s"], max(0.15, 4 * error))
         by_kind = collections.Counter()
         for row in report["mpi"]["waits"]:
             by_kind[row["kind"]] += row["wait_s"]

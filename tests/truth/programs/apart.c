@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * apart STEPS: in each step every rank exchanges messages with all others and waits in MPI_Waitall; rank 1 comes
- * three milliseconds late. Before, each pair has exchanged another number of messages, so that those of one call
- * have different numbers. Rank 0 prints as JSON how long each rank waited by definition: until the last of the
- * messages for it had been sent, or the call returned.
+ * apart STEPS: in each step every rank exchanges messages with all others and waits in MPI_Waitall; rank 1
+ * comes three milliseconds late. Before, each pair has exchanged another number of messages, so that those of
+ * one call have different numbers. Rank 0 prints as JSON how long each rank waited by definition: until the
+ * last of the messages for it had been sent, or the call returned; and how unequally: for each 32 steps in
+ * turn by how much more or less than the mean, the sum of the squares of that.
  */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-enum { kMostRanks = 16 };
+enum { kMostRanks = 16, kTogether = 32 };
 
 static double now(void) {
   struct timespec time;
@@ -56,7 +57,8 @@ int main(int argc, char** argv) {
   }
   double* const all = times(ranks * steps * kMostRanks);
   MPI_Allgather(sent, steps * kMostRanks, MPI_DOUBLE, all, steps * kMostRanks, MPI_DOUBLE, MPI_COMM_WORLD);
-  double waited = 0, waited_by[kMostRanks];
+  double* const waits = times(steps);
+  double waited[2] = {0, 0}, waited_by[2 * kMostRanks];
   for (int step = 0; step < steps; ++step) {
     double last = 0;
     for (int other = 0; other < ranks; ++other) {
@@ -64,11 +66,18 @@ int main(int argc, char** argv) {
       if (other != rank && then > last) last = then;
     }
     if (last > left[step]) last = left[step];
-    if (last > entered[step]) waited += last - entered[step];
+    waits[step] = last > entered[step] ? last - entered[step] : 0;
+    waited[0] += waits[step];
   }
-  MPI_Gather(&waited, 1, MPI_DOUBLE, waited_by, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  for (int step = 0; step < steps; step += kTogether) {
+    double more = 0;
+    for (int i = step; i < step + kTogether && i < steps; ++i) more += waits[i] - waited[0] / steps;
+    waited[1] += more * more;
+  }
+  MPI_Gather(waited, 2, MPI_DOUBLE, waited_by, 2, MPI_DOUBLE, 0, MPI_COMM_WORLD);
   for (int other = 0; rank == 0 && other < ranks; ++other)
-    printf("%s%.6f%s", other == 0 ? "[" : ", ", waited_by[other], other + 1 == ranks ? "]\n" : "");
+    printf("%s{\"sum_s\": %.6f, \"squares_s2\": %.9f}%s", other == 0 ? "[" : ", ", waited_by[2 * other],
+           waited_by[2 * other + 1], other + 1 == ranks ? "]\n" : "");
   MPI_Finalize();
   return 0;
 }
