@@ -113,8 +113,10 @@ class Nodes(recording.RecordingTest):
         job = subprocess.Popen(["bash", NODES, "-d", self.state, "run", "-n", "3", "--map-by", "node", recording.CLUSTERPROF,
                                 "-o", "run", program], cwd=self.directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                env=dict(os.environ, MPIRUN="mpirun.openmpi"))
-        self.addCleanup(job.communicate)
+        # First of all the nodes end: without its script, what is left on them keeps the job's output open.
+        self.addCleanup(job.communicate, timeout=60)
         self.addCleanup(job.kill)
+        self.addCleanup(self.nodes, "stop")
         deadline = time.monotonic() + 150
         while True:  # until the shards have all ranks, and rank 1 where it stays
             done = subprocess.run([recording.CLUSTERPROF, "stacks", "--json", "run"], cwd=self.directory, capture_output=True, timeout=60)
