@@ -70,6 +70,7 @@ class Running(recording.RecordingTest):
 
 # The main thread and others keep all processors busy.
 HANGS = r"""
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -87,6 +88,7 @@ int main(int argc, char **argv) {
   pthread_t thread;
   alarm(200);
   for (int i = 0; i < atoi(argv[1]); ++i) pthread_create(&thread, 0, burn, 0);
+  close(open(argv[2], O_WRONLY | O_CREAT, 0600));
   hang_here();
 }
 """
@@ -97,17 +99,22 @@ class HangsAtOnce(recording.RecordingTest):
 
     def test_stacks(self):
         self.need("gcc")
-        source, program, run = (os.path.join(self.directory, name) for name in ("hang.c", "hang", "run"))
+        source, program, run, begun = (os.path.join(self.directory, name) for name in ("hang.c", "hang", "run", "begun"))
         with open(source, "w") as file:
             file.write(HANGS)
         subprocess.run(["gcc", "-g", "-O0", "-pthread", source, "-o", program], check=True)
         line = next(number for number, text in enumerate(HANGS.split("\n"), 1) if "line of the hang" in text)
-        process = subprocess.Popen([recording.CLUSTERPROF, "-q", "-o", run, program, str(2 * len(os.sched_getaffinity(0)))],
+        process = subprocess.Popen([recording.CLUSTERPROF, "-q", "-o", run, program, str(2 * len(os.sched_getaffinity(0))), begun],
                                    cwd=self.directory, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self.addCleanup(process.communicate)
         self.addCleanup(process.terminate)
-        deadline = time.monotonic() + 110
+        deadline = time.monotonic() + 150
+        while not os.path.exists(begun):
+            self.assertIsNone(process.poll())
+            self.assertLess(time.monotonic(), deadline, "the program does not come to where it hangs")
+            time.sleep(0.02)
         begin = time.monotonic()
+        deadline = begin + 110
         while True:
             done = subprocess.run([recording.CLUSTERPROF, "stacks", "--json", run], capture_output=True, text=True, timeout=60)
             found = [frame for row in json.loads(done.stdout)["classes"] for frame in row["frames"]
