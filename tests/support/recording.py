@@ -131,8 +131,11 @@ class RecordingTest(measured.MeasuringTest):
     def say_how_ranks_failed(self):
         """Prints it of all runs that a failed test has recorded: the test may be all that has ever seen it."""
         for profile in sorted(glob.glob(os.path.join(glob.escape(self.directory), "**", "profile.h5"), recursive=True))[:4]:
-            done = subprocess.run([CLUSTERPROF, "report", os.path.dirname(profile), "--json"], capture_output=True, timeout=120)
-            failure = json.loads(done.stdout or "{}").get("failure")
+            try:
+                done = subprocess.run([CLUSTERPROF, "report", os.path.dirname(profile), "--json"], capture_output=True, timeout=120)
+                failure = json.loads(done.stdout or "{}").get("failure")
+            except (subprocess.TimeoutExpired, ValueError) as error:  # no other failure than the test's own
+                failure = str(error)
             if failure:
                 print(f"{self.id()}: {os.path.relpath(profile, self.directory)}: {json.dumps(failure)[:4000]}", flush=True)
 
