@@ -405,7 +405,8 @@ void SampleCharger::take_spin(RecordedThread& thread, const wire::SampleRecord& 
   spin.tid = thread.tid;
   spin.before_ns = thread.spins.empty() ? 0 : thread.spins.back().seen_ns;
   spin.seen_ns = time_ns;
-  spin.wait = {charged.cpu_ns, 1, charged.cpu_ns};
+  const std::uint64_t own_ns = charged.cpu_ns - std::min(charged.cpu_ns, charged.page_fault_ns);
+  spin.wait = {own_ns, 1, own_ns};
   if (thread.spins.size() >= kMostSpins) unite_spins(thread.spins);
   if (thread.spins.size() >= kMostSpins) end_spins(thread, time_ns);
   thread.spins.push_back(spin);
