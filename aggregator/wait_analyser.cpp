@@ -16,6 +16,7 @@
 #include "aggregator/waits/completeness.hpp"
 #include "aggregator/waits/delays.hpp"
 #include "aggregator/waits/matching.hpp"
+#include "aggregator/waits/recorded_time.hpp"
 #include "aggregator/waits/replay.hpp"
 #include "aggregator/waits/trace.hpp"
 #include "aggregator/waits/unfinished.hpp"
@@ -170,6 +171,7 @@ void WaitAnalyser::finish(shard::ShardData& merged) {
   clocks.adjust(trace);
   const ClockCheck check = clocks.check(trace);
   const Waits waits = find_waits(trace, matches, clocks);
+  const RecordedTime recorded_time(trace, merged);
   const ActivityReader activity(trace, waits);
   const SampleScale sample_scale(trace, merged);
   const Scale scale = std::cref(sample_scale);
@@ -195,10 +197,9 @@ void WaitAnalyser::finish(shard::ShardData& merged) {
   find_unmatched(trace, merged);
   merged.wait_states = direct_causes(trace, waits, activity, scale);
   merged.root_causes = root_causes(trace, matches, waits, activity, scale);
-  merged.time_windows = time_windows(trace, waits, scale, merged.recording_windows);
+  merged.time_windows = time_windows(trace, waits, scale, recorded_time);
   merged.critical_times.clear();
-  if (trace.level == 0)
-    merged.critical_times = critical_path(trace, waits, activity, merged.recording_windows);
+  if (trace.level == 0) merged.critical_times = critical_path(trace, waits, activity, recorded_time);
   if (why_incomplete(trace, matches, merged) == Incomplete::kNo) analysis.ideal_ns = ideal_ns(trace, matches);
   set_rank_waits(trace, waits, scale, merged);
   add_unfinished_waits(merged);

@@ -44,43 +44,6 @@ class IdealCosts {
   std::vector<std::int64_t> done_ns_;  // of the lane's call
 };
 
-// When ranks were recorded, on the clock of the events. A rank without windows was recorded all the time.
-class RecordedTime {
- public:
-  RecordedTime(const Trace& trace, const std::vector<shard::RecordingWindow>& windows) {
-    if (windows.empty()) return;
-    std::map<std::uint32_t, std::int64_t> starts;
-    for (const Lane& lane : trace.lanes)
-      if (lane.thread == 0) starts[lane.rank] = lane.begin_ns;
-    for (const shard::RecordingWindow& window : windows)
-      if (const auto start = starts.find(window.rank); start != starts.end())
-        of_rank_[window.rank].push_back({start->second + static_cast<std::int64_t>(window.begin_ns),
-                                         start->second + static_cast<std::int64_t>(window.end_ns)});
-  }
-  // Calls with the recorded parts of the time between the two, in their order.
-  template <typename Function>
-  void each(std::uint32_t rank, std::int64_t begin_ns, std::int64_t end_ns, Function function) const {
-    const auto windows = of_rank_.find(rank);
-    if (windows == of_rank_.end()) {
-      if (begin_ns < end_ns) function(begin_ns, end_ns);
-      return;
-    }
-    const auto& all = windows->second;
-    auto window =
-        std::partition_point(all.begin(), all.end(), [&](const auto& of) { return of.second <= begin_ns; });
-    for (; window != all.end() && window->first < end_ns; ++window)
-      function(std::max(window->first, begin_ns), std::min(window->second, end_ns));
-  }
-  [[nodiscard]] std::int64_t between(std::uint32_t rank, std::int64_t begin_ns, std::int64_t end_ns) const {
-    std::int64_t ns = 0;
-    each(rank, begin_ns, end_ns, [&](std::int64_t from, std::int64_t to) { ns += to - from; });
-    return ns;
-  }
-
- private:
-  std::map<std::uint32_t, std::vector<std::pair<std::int64_t, std::int64_t>>> of_rank_;
-};
-
 }  // namespace
 
 std::uint64_t ideal_ns(const Trace& trace, const Matches& matches) {
@@ -90,14 +53,14 @@ std::uint64_t ideal_ns(const Trace& trace, const Matches& matches) {
 
 std::vector<shard::CriticalTime> critical_path(const Trace& trace, const Waits& waits,
                                                const ActivityReader& activity,
-                                               const std::vector<shard::RecordingWindow>& windows) {
+                                               const RecordedTime& recorded_time) {
   if (trace.lanes.empty()) return {};
-  const RecordedTime recorded(trace, windows);
   std::map<std::pair<std::uint32_t, std::uint32_t>, double> sums;
   const Lane* lane = nullptr;
   for (const Lane& other : trace.lanes)
     if (other.thread == 0 && (lane == nullptr || other.end_ns > lane->end_ns)) lane = &other;
   if (lane == nullptr) return {};
+  RecordedTime::OfRank recorded = recorded_time.of(lane->rank);
   Activity here;
   const auto charge = [&] {
     for (const PathTime& row : here.paths) sums[{lane->rank, row.path}] += row.ns;
@@ -109,13 +72,13 @@ std::vector<shard::CriticalTime> critical_path(const Trace& trace, const Waits& 
   // it go on for ever.
   for (std::size_t steps = 2 * trace.events.size() + trace.lanes.size(); steps != 0; --steps) {
     const Interval gap = interval_before(trace, *lane, next);
-    const std::int64_t gap_ns = recorded.between(lane->rank, gap.begin_ns, std::min(until, gap.end_ns));
+    const std::int64_t gap_ns = recorded.between(gap.begin_ns, std::min(until, gap.end_ns));
     if (gap_ns > 0) {
-      const auto whole_ns = static_cast<double>(recorded.between(lane->rank, gap.begin_ns, gap.end_ns));
-      const double useful = std::min(static_cast<double>(gap.useful_ns) / whole_ns, 1.0);
+      const auto told_ns = static_cast<double>(recorded.told_between(gap.begin_ns, gap.end_ns));
+      const double useful = std::min(static_cast<double>(gap.useful_ns) / told_ns, 1.0);
       const auto ns = static_cast<double>(gap_ns);
       activity.add_gap(*lane, next, ns * useful, here);
-      if (useful < 1) activity.add_calls(*lane, next, ns * (1 - useful), whole_ns * (1 - useful), here);
+      if (useful < 1) activity.add_calls(*lane, next, ns * (1 - useful), told_ns * (1 - useful), here);
       charge();
     }
     until = std::min(until, gap.begin_ns);
@@ -129,6 +92,7 @@ std::vector<shard::CriticalTime> critical_path(const Trace& trace, const Waits& 
       charge();
       until = wait.end_ns;
       lane = &trace.lanes[trace.events[wait.cause].lane];
+      recorded = recorded_time.of(lane->rank);
       next = trace.call_begin(wait.cause);
       continue;
     }
@@ -145,8 +109,7 @@ std::vector<shard::CriticalTime> critical_path(const Trace& trace, const Waits& 
 }
 
 std::vector<shard::TimeWindow> time_windows(const Trace& trace, const Waits& waits, const Scale& scale,
-                                            const std::vector<shard::RecordingWindow>& recording) {
-  const RecordedTime recorded(trace, recording);
+                                            const RecordedTime& recorded_time) {
   constexpr std::int64_t kMaxWindows = 64, kShortest = 1'000'000;
   std::int64_t begin_ns = std::numeric_limits<std::int64_t>::max();
   std::int64_t end_ns = std::numeric_limits<std::int64_t>::min();
@@ -175,13 +138,14 @@ std::vector<shard::TimeWindow> time_windows(const Trace& trace, const Waits& wai
   std::vector<double> startup(count, width), own_startup(count);
   for (const Lane& lane : trace.lanes) {
     if (lane.thread != 0) continue;
+    const RecordedTime::OfRank recorded = recorded_time.of(lane.rank);
     one.assign(count, 0);
     for (std::uint32_t e = lane.first;; e = trace.call_end(e)) {
       const Interval gap = interval_before(trace, lane, e);
-      const auto whole_ns = static_cast<double>(recorded.between(lane.rank, gap.begin_ns, gap.end_ns));
-      const double ran_ns = std::min(static_cast<double>(gap.ran_ns), whole_ns);
-      recorded.each(lane.rank, gap.begin_ns, gap.end_ns, [&](std::int64_t from, std::int64_t to) {
-        spread(one, from, to, ran_ns * static_cast<double>(to - from) / whole_ns);
+      const auto told_ns = static_cast<double>(recorded.told_between(gap.begin_ns, gap.end_ns));
+      const double ran_ns = std::min(static_cast<double>(gap.ran_ns), told_ns);
+      recorded.each(gap.begin_ns, gap.end_ns, [&](std::int64_t from, std::int64_t to) {
+        spread(one, from, to, ran_ns * static_cast<double>(to - from) / told_ns);
       });
       if (e == lane.end) break;
     }
@@ -189,13 +153,13 @@ std::vector<shard::TimeWindow> time_windows(const Trace& trace, const Waits& wai
     for (const Lane::Stretch& stretch : {lane.init, lane.finalize}) {
       const std::int64_t from = lane.begin_ns + stretch.begin_ns;
       const std::int64_t to = std::min(from + stretch.length_ns, lane.end_ns);
-      recorded.each(lane.rank, from, to, [&](std::int64_t from_ns, std::int64_t to_ns) {
+      recorded.each(from, to, [&](std::int64_t from_ns, std::int64_t to_ns) {
         spread(own_startup, from_ns, to_ns, static_cast<double>(to_ns - from_ns));
       });
     }
     // What was not recorded is left out in the same way.
     std::int64_t until_ns = begin_ns;
-    recorded.each(lane.rank, begin_ns, end_ns, [&](std::int64_t from, std::int64_t to) {
+    recorded.each(begin_ns, end_ns, [&](std::int64_t from, std::int64_t to) {
       spread(own_startup, until_ns, from, static_cast<double>(from - until_ns));
       until_ns = to;
     });

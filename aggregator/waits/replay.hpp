@@ -8,6 +8,7 @@
 #include "aggregator/waits/activity.hpp"
 #include "aggregator/waits/delays.hpp"
 #include "aggregator/waits/matching.hpp"
+#include "aggregator/waits/recorded_time.hpp"
 #include "aggregator/waits/trace.hpp"
 #include "aggregator/waits/wait_search.hpp"
 
@@ -19,15 +20,15 @@ namespace clusterprof::aggregator::waits {
 [[nodiscard]] std::uint64_t ideal_ns(const Trace& trace, const Matches& matches);
 
 // Walks back from the end of the last rank; at each wait it goes on at the rank that ended the wait. Leaves
-// out what was not recorded (`windows` of ranks that have some). Rows by rank, then path.
-[[nodiscard]] std::vector<shard::CriticalTime> critical_path(
-    const Trace& trace, const Waits& waits, const ActivityReader& activity,
-    const std::vector<shard::RecordingWindow>& windows = {});
+// out what was outside of windows of recording. Rows by rank, then path.
+[[nodiscard]] std::vector<shard::CriticalTime> critical_path(const Trace& trace, const Waits& waits,
+                                                             const ActivityReader& activity,
+                                                             const RecordedTime& recorded_time);
 
 // Divides the time from the first rank's start to the last rank's end into up to 64 windows. What no rank
-// recorded (`recording` of ranks that have some) counts as startup.
-[[nodiscard]] std::vector<shard::TimeWindow> time_windows(
-    const Trace& trace, const Waits& waits, const Scale& scale,
-    const std::vector<shard::RecordingWindow>& recording = {});
+// recorded, with windows of recording, counts as startup.
+[[nodiscard]] std::vector<shard::TimeWindow> time_windows(const Trace& trace, const Waits& waits,
+                                                          const Scale& scale,
+                                                          const RecordedTime& recorded_time);
 
 }  // namespace clusterprof::aggregator::waits

@@ -412,6 +412,22 @@ TEST(CriticalPathTest, HasOnlyWhatWasRecorded) {
       << "rank 0 has 2 ms more before its window ends";
 }
 
+// A light run tells how long a rank was outside MPI, but not when outside of its windows: for 150 of the 200
+// ms before its first event, of which 40 were recorded.
+TEST(CriticalPathTest, AtTheEdgeOfAWindowOfALightRunMpiHasItsShare) {
+  MadeRun run(1);
+  MadeEvent barrier = barrier_after(200 * kMs, 201 * kMs, 0, {{"work", 100}});
+  barrier.other_calls_ns = 50 * kMs;
+  run.add(0, barrier);
+  std::vector<shard::ShardData> shards = run.shards();
+  shards[0].recording_windows = {{0, 160 * kMs, 201 * kMs}};
+  const shard::ShardData light = MadeRun::analyse(shards);
+  EXPECT_EQ(critical_of(light), (Rows{{"0 work", 30 * kMs}, {"0 MPI_Barrier", 1 * kMs}, {"0 ?", 10 * kMs}}));
+  double useful_ns = 0;
+  for (const shard::TimeWindow& step : light.time_windows) useful_ns += step.useful_mean_ns;
+  EXPECT_NEAR(useful_ns, 30e6, 1e3);
+}
+
 TEST(CriticalPathTest, MpiTimeBeforeTheFirstEventIsThatOfInit) {
   MadeRun run(2);
   for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier_after(30 * kMs, 31 * kMs, 0, {{"load", 10}}));
