@@ -7,6 +7,7 @@
 #include <array>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
@@ -370,31 +371,59 @@ void TraceBuilder::take_events(const shard::ShardData& merged, const NewRows& ro
 
 namespace {
 
-// Since the start of each rank, when the last of its events may have been: until it ended, or its last window
-// did.
-std::vector<std::int64_t> events_until(const shard::ShardData& merged) {
-  std::vector<std::uint64_t> until(merged.ranks.size());
-  for (const shard::RecordingWindow& window : merged.recording_windows)
-    until[window.rank] = std::max(until[window.rank], window.end_ns);
-  std::vector<std::int64_t> result;
-  result.reserve(until.size());
-  for (std::size_t i = 0; i < until.size(); ++i) {
-    const std::uint64_t elapsed_ns = merged.ranks[i].elapsed_ns;
-    result.push_back(signed_ns(until[i] == 0 ? elapsed_ns : std::min(until[i], elapsed_ns)));
+// The recorded windows of a rank.
+std::span<const shard::RecordingWindow> windows_of(const shard::ShardData& merged, std::uint32_t rank) {
+  const auto before = [](const shard::RecordingWindow& a, const shard::RecordingWindow& b) {
+    return a.rank < b.rank;
+  };
+  const auto [begin, end] = std::equal_range(merged.recording_windows.begin(), merged.recording_windows.end(),
+                                             shard::RecordingWindow{rank, 0, 0}, before);
+  return {begin, end};
+}
+
+// What is at most to be added to times of the lane for those since its rank began: no event ended after the
+// rank, or after the window that it belongs to. The last event belongs to the last window, unless a run on
+// standby tells otherwise.
+std::int64_t most_since_start(const shard::ShardData& merged, const Trace& trace, const Lane& lane) {
+  const shard::Rank& rank = merged.ranks[lane.rank];
+  const std::span<const shard::RecordingWindow> windows = windows_of(merged, lane.rank);
+  const auto until_ns = [&](std::uint64_t ns) { return signed_ns(std::min(ns, rank.elapsed_ns)); };
+  // Events count what was left out before them since the process last executed a program, which was before
+  // MPI_Init.
+  const std::int64_t init_ns = signed_ns(rank.mpi_init_end_ns);
+  if (windows.empty() || !merged.run.standby || init_ns == 0)
+    return until_ns(windows.empty() ? rank.elapsed_ns : windows.back().end_ns) -
+           trace.events[lane.end - 1].exit_ns;
+
+  std::int64_t most_ns = std::numeric_limits<std::int64_t>::max();
+  std::int64_t left_out_ns = signed_ns(windows[0].begin_ns), calls_ns = 0;
+  std::size_t window = 0;
+  for (std::uint32_t e = lane.first; e != lane.end; e = trace.call_end(e)) {
+    const Event& event = trace.events[e];
+    // Before its end. A call over several windows is as if it had been in one stretch.
+    const std::int64_t most_left_out_ns = event.exit_ns - event.useful_ns - calls_ns + init_ns;
+    for (; window + 1 != windows.size(); ++window) {
+      const std::int64_t until_next_ns =
+          left_out_ns + signed_ns(windows[window + 1].begin_ns) - signed_ns(windows[window].end_ns);
+      if (until_next_ns > most_left_out_ns) break;
+      left_out_ns = until_next_ns;
+    }
+    most_ns = std::min(most_ns, until_ns(windows[window].end_ns) - event.exit_ns);
+    calls_ns += event.exit_ns - event.enter_ns;
   }
-  return result;
+  return most_ns;
 }
 
 // Sets when each thread began and ended, on the clock of the events. The offset between a node's real-time
-// and monotonic clocks is chosen so that the first of its ranks to end does so with its last event.
+// and monotonic clocks is chosen so that the first of its ranks to end does so with its last event, and
+// likewise with windows.
 void set_begin_and_end(const shard::ShardData& merged, Trace& trace) {
-  const std::vector<std::int64_t> until_ns = events_until(merged);
   std::vector<std::int64_t> utc_minus_local(merged.nodes.size(), std::numeric_limits<std::int64_t>::max());
   for (const Lane& lane : trace.lanes) {
     const shard::Rank& rank = merged.ranks[lane.rank];
     if (rank.elapsed_ns == 0) continue;
-    utc_minus_local[lane.node] = std::min(
-        utc_minus_local[lane.node], utc_ns(rank) + until_ns[lane.rank] - trace.events[lane.end - 1].exit_ns);
+    utc_minus_local[lane.node] =
+        std::min(utc_minus_local[lane.node], utc_ns(rank) + most_since_start(merged, trace, lane));
   }
   for (Lane& lane : trace.lanes) {
     const shard::Rank& rank = merged.ranks[lane.rank];

@@ -428,6 +428,30 @@ TEST(CriticalPathTest, AtTheEdgeOfAWindowOfALightRunMpiHasItsShare) {
   EXPECT_NEAR(useful_ns, 30e6, 1e3);
 }
 
+// The second window has no MPI call, so the last event is one of the first window. A run on standby tells: 60
+// s were left out before it, and not 296.
+TEST(CriticalPathTest, TheLastWindowMayHaveNoEvent) {
+  constexpr std::int64_t kS = 1000 * kMs;
+  MadeRun run(2);
+  run.add(0, barrier_after(61 * kS, 63 * kS, 0, {{"short", 1}}));
+  run.add(1, barrier_after(62 * kS, 63 * kS, 0, {{"long", 2}}));
+  for (std::int32_t r = 0; r < 2; ++r) {
+    run.add(r, barrier_after(64 * kS - kMs, 64 * kS, 1, {{"last", 1}}));
+    run.ends[r] = 400 * kS;
+  }
+  std::vector<shard::ShardData> shards = run.shards();
+  shards[0].run.standby = true;
+  for (shard::MpiEvent& event : shards[0].mpi_events) event.mpi_ns += 60 * kS;
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    shards[0].recording_windows.push_back({r, 60 * kS, 64 * kS});
+    shards[0].recording_windows.push_back({r, 300 * kS, 304 * kS});
+    shards[0].ranks[r].standby_ns = 392 * kS;
+    shards[0].ranks[r].mpi_init_end_ns = kS;
+  }
+  EXPECT_EQ(critical_of(MadeRun::analyse(shards)),
+            (Rows{{"0 ?", 4 * kS}, {"0 MPI_Barrier", kS + kMs}, {"0 last", kS - kMs}, {"1 long", 2 * kS}}));
+}
+
 TEST(CriticalPathTest, MpiTimeBeforeTheFirstEventIsThatOfInit) {
   MadeRun run(2);
   for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier_after(30 * kMs, 31 * kMs, 0, {{"load", 10}}));
