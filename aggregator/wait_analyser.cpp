@@ -172,7 +172,7 @@ void WaitAnalyser::finish(shard::ShardData& merged) {
   const ClockCheck check = clocks.check(trace);
   const Waits waits = find_waits(trace, matches, clocks);
   const RecordedTime recorded_time(trace, merged);
-  const ActivityReader activity(trace, waits);
+  const ActivityReader activity(trace, waits, recorded_time);
   const SampleScale sample_scale(trace, merged);
   const Scale scale = std::cref(sample_scale);
 

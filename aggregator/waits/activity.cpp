@@ -47,7 +47,8 @@ Interval interval_before(const Trace& trace, const Lane& lane, std::uint32_t cal
   return interval;
 }
 
-ActivityReader::ActivityReader(const Trace& trace, const Waits& waits) : trace_(trace), waits_(waits) {
+ActivityReader::ActivityReader(const Trace& trace, const Waits& waits, const RecordedTime& recorded_time)
+    : trace_(trace), waits_(waits), recorded_time_(recorded_time) {
   struct Row {
     std::uint32_t site, path;
     float ns;
@@ -123,20 +124,20 @@ void ActivityReader::add_calls(const Lane& lane, std::uint32_t call, double ns, 
 
 std::int64_t ActivityReader::read(const Lane& lane, std::uint32_t next, std::int64_t from_ns,
                                   std::int64_t to_ns, std::uint32_t max_calls, Activity& activity) const {
+  const RecordedTime::OfRank recorded = recorded_time_.of(lane.rank);
   std::int64_t until = to_ns;  // what is left to look at ends here
   for (std::uint32_t calls = 0;; ++calls) {
     if (calls == max_calls) return std::max(until, from_ns);
     const Interval gap = interval_before(trace_, lane, next);
-    const std::int64_t gap_ns = std::min(until, gap.end_ns) - std::max(from_ns, gap.begin_ns);
+    const std::int64_t gap_ns =
+        recorded.told_between(std::max(from_ns, gap.begin_ns), std::min(until, gap.end_ns));
     if (gap_ns > 0) {
-      const double useful =
-          static_cast<double>(gap.useful_ns) / static_cast<double>(gap.end_ns - gap.begin_ns);
+      const auto told_ns = static_cast<double>(recorded.told_between(gap.begin_ns, gap.end_ns));
+      const double useful = std::min(static_cast<double>(gap.useful_ns) / told_ns, 1.0);
       const double ns = static_cast<double>(gap_ns);
       add_gap(lane, next, ns * useful, activity);
       // Calls without events: one-sided calls, polling calls, or calls that the sample of events left out.
-      if (useful < 1)
-        add_calls(lane, next, ns * (1 - useful),
-                  static_cast<double>(gap.end_ns - gap.begin_ns) * (1 - useful), activity);
+      if (useful < 1) add_calls(lane, next, ns * (1 - useful), told_ns * (1 - useful), activity);
     }
     until = std::min(until, gap.begin_ns);
     if (until <= from_ns || next == lane.first) return from_ns;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "aggregator/waits/recorded_time.hpp"
 #include "aggregator/waits/trace.hpp"
 #include "aggregator/waits/wait_search.hpp"
 
@@ -30,11 +31,11 @@ struct Activity {
 
 class ActivityReader {
  public:
-  ActivityReader(const Trace& trace, const Waits& waits);
+  ActivityReader(const Trace& trace, const Waits& waits, const RecordedTime& recorded_time);
 
-  // Adds what the lane did from `from_ns` until `to_ns`. `next` is the first event of the first call that was
-  // entered at to_ns or later (lane.end: there is none). Looks only at the last max_calls calls. Returns the
-  // time at which the part that it looked at begins.
+  // Adds what the lane did from `from_ns` until `to_ns`, but what was left out on standby. `next` is the
+  // first event of the first call that was entered at to_ns or later (lane.end: there is none). Looks only at
+  // the last max_calls calls. Returns the time at which the part that it looked at begins.
   std::int64_t read(const Lane& lane, std::uint32_t next, std::int64_t from_ns, std::int64_t to_ns,
                     std::uint32_t max_calls, Activity& activity) const;
 
@@ -53,6 +54,7 @@ class ActivityReader {
 
   const Trace& trace_;
   const Waits& waits_;
+  const RecordedTime& recorded_time_;
   std::unordered_map<std::uint64_t, std::vector<PathTime>> before_site_;  // rank << 32 | path
 };
 

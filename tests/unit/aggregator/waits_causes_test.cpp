@@ -412,6 +412,23 @@ TEST(CriticalPathTest, HasOnlyWhatWasRecorded) {
       << "rank 0 has 2 ms more before its window ends";
 }
 
+// Rank 1 began its work before the window, and 100 ms of it were not recorded.
+TEST(RootCausesTest, TheFirstWaitOfAWindowIsChargedToTheWorkInIt) {
+  MadeRun run(2);
+  run.add(0, barrier_after(110 * kMs, 151 * kMs, 0, {{"short", 10}}));
+  run.add(1, barrier_after(150 * kMs, 151 * kMs, 0, {{"long", 50}}));
+  std::vector<shard::ShardData> shards = run.shards();
+  shards[0].run.standby = true;
+  for (shard::MpiEvent& event : shards[0].mpi_events) event.mpi_ns += 100 * kMs;
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    shards[0].recording_windows.push_back({r, 100 * kMs, 151 * kMs});
+    shards[0].ranks[r].standby_ns = 100 * kMs;
+  }
+  const shard::ShardData data = MadeRun::analyse(shards);
+  EXPECT_EQ(waits_of(data), (Rows{{"0 MPI_Barrier wait_at_barrier 1 long", 40 * kMs}}));
+  EXPECT_EQ(roots_of(data), (Rows{{"1 long", 40 * kMs}}));
+}
+
 // A light run tells how long a rank was outside MPI, but not when outside of its windows: for 150 of the 200
 // ms before its first event, of which 40 were recorded.
 TEST(CriticalPathTest, AtTheEdgeOfAWindowOfALightRunMpiHasItsShare) {
