@@ -55,7 +55,7 @@ constexpr std::uint64_t kSampleBit = std::uint64_t{1} << (kSampleSignal - 1);
 // memory but neither our threads nor our timers, it does nothing.
 class ExecGuard {
  public:
-  ExecGuard() noexcept : ignores_(ignore_signals_for_exec(reinterpret_cast<std::uintptr_t>(this))) {
+  ExecGuard() noexcept : ignores_(ignore_signals_for_exec(reinterpret_cast<std::uintptr_t>(this), outer_)) {
     ThreadContext& context = t_context;
     if (slot_of(context) == nullptr || raw_syscall(SYS_getpid) != g_process.pid) return;
     // A handler of the program that interrupted the thread's registration, or another exec that is still on
@@ -82,7 +82,7 @@ class ExecGuard {
     restore_signals(mask);
   }
   ~ExecGuard() {
-    if (ignores_) handle_signals_again();
+    if (ignores_) handle_signals_again(outer_);
     if (record_ == nullptr) return;
     const int error = errno;
     block_all_signals();
@@ -121,6 +121,7 @@ class ExecGuard {
     }
   }
 
+  BusyFrame outer_ = {};
   const bool ignores_;
   const std::uint32_t phase_ = g_process.record_phase.load();  // recording may be turned on or off meanwhile
   ThreadRecord* record_ = nullptr;

@@ -476,7 +476,7 @@ bool others_are_sampled() noexcept {
 
 }  // namespace
 
-bool ignore_signals_for_exec(std::uintptr_t frame) noexcept {
+bool ignore_signals_for_exec(std::uintptr_t frame, BusyFrame& outer) noexcept {
   if (!handlers_are_installed()) return false;
   const bool is_vfork_child = raw_syscall(SYS_getpid) != g_process.pid;
   const bool is_sampled = !is_vfork_child && slot_of(t_context) != nullptr;
@@ -487,11 +487,7 @@ bool ignore_signals_for_exec(std::uintptr_t frame) noexcept {
     if (only_tells_of_failure(entry.signal)) continue;  // it is ignored already
     // Other threads need the handlers until the exec has succeeded.
     if (entry.signal != SIGIO && !is_vfork_child && others_are_sampled()) continue;
-    if (!any && is_sampled) {  // no walks, whose faults would kill
-      t_context.busy_frame = frame;
-      t_context.busy_return = 0;
-      t_context.busy = t_context.busy + 1;
-    }
+    if (!any && is_sampled) outer = begin_busy(t_context, frame, 0);  // no walks, whose faults would kill
     any = true;
     SignalAction ignored = {};
     ignored.sa_handler = SIG_IGN;
@@ -500,12 +496,12 @@ bool ignore_signals_for_exec(std::uintptr_t frame) noexcept {
   return any;
 }
 
-void handle_signals_again() noexcept {
+void handle_signals_again(const BusyFrame& outer) noexcept {
   const Lock lock;
   for (const HandledSignal& entry : g_handled_signals)
     if (handled_signal(entry.signal) != nullptr && entry.program.sa_handler == SIG_IGN) install(entry);
   if (raw_syscall(SYS_getpid) == g_process.pid && slot_of(t_context) != nullptr && t_context.busy != 0)
-    t_context.busy = t_context.busy - 1;
+    end_busy(t_context, outer);
 }
 
 namespace {

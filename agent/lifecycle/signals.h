@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "agent/sigsafe/thread_context.h"
+
 namespace clusterprof::agent {
 
 // Installs our handlers for SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT and kSampleSignal. Handlers that the
@@ -56,8 +58,8 @@ void restore_program_signals() noexcept;
 
 // A signal that this program ignores is also ignored by a program that it executes, but not if our handler is
 // installed for it. Call around an exec that is made below `frame` on the stack. False: there is nothing to
-// undo if the exec fails.
-bool ignore_signals_for_exec(std::uintptr_t frame) noexcept;
-void handle_signals_again() noexcept;
+// undo if the exec fails. `outer`: what that needs.
+bool ignore_signals_for_exec(std::uintptr_t frame, BusyFrame& outer) noexcept;
+void handle_signals_again(const BusyFrame& outer) noexcept;
 
 }  // namespace clusterprof::agent

@@ -784,12 +784,9 @@ extern "C" [[gnu::visibility("hidden"), gnu::used]] void clusterprof_call_path_f
     }
     forget_busy(context);
   }
-  context.busy_frame = frame;
-  context.busy_return =
-      static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(__builtin_return_address(0)));
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  context.busy = context.busy + 1;
-  std::atomic_signal_fence(std::memory_order_seq_cst);
+  const BusyFrame outer =
+      begin_busy(context, frame,
+                 static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(__builtin_return_address(0))));
   PathMemo& memo = *context.path_memo;
   const std::uint32_t epoch = segment->module_epoch.load(std::memory_order_acquire);
   if (memo.epoch != epoch || memo.generation != g_process.generation || memo.changing != 0) {
@@ -826,8 +823,7 @@ extern "C" [[gnu::visibility("hidden"), gnu::used]] void clusterprof_call_path_f
     context.walks_ns += walk_ns;
     segment->handler_ns.fetch_add(walk_ns, std::memory_order_relaxed);
   }
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (context.busy != 0) context.busy = context.busy - 1;
+  end_busy(context, outer);
 }
 
 }  // namespace clusterprof::agent

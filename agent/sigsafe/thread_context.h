@@ -3,6 +3,7 @@
 // model, trivially constructed: reading it in a handler never allocates.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "agent/agent_api.h"
@@ -128,6 +129,32 @@ inline std::uint32_t write_surroundings(const ThreadContext& context, std::uint6
     if (index != wire::kNoRegion) words[count++] = wire::kRegionFrameTag | index;
   }
   return count;
+}
+
+// What said where busy code began, before other code did. A handler of the program's may have interrupted
+// code of ours that has just said so and is not busy yet: whoever begins later puts this back at its end.
+struct BusyFrame {
+  std::uintptr_t frame;
+  std::uint32_t return_address;  // its lower half
+};
+
+[[gnu::always_inline]] inline BusyFrame begin_busy(ThreadContext& context, std::uintptr_t frame,
+                                                   std::uint32_t return_address) noexcept {
+  const BusyFrame outer = {context.busy_frame, context.busy_return};
+  context.busy_frame = frame;
+  context.busy_return = return_address;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  context.busy = context.busy + 1;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  return outer;
+}
+
+[[gnu::always_inline]] inline void end_busy(ThreadContext& context, const BusyFrame& outer) noexcept {
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (context.busy != 0) context.busy = context.busy - 1;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  context.busy_frame = outer.frame;
+  context.busy_return = outer.return_address;
 }
 
 // The program jumped out of agent code outside the handler, so that code is over.

@@ -84,5 +84,20 @@ TEST(Agent, PathsAreRightAlthoughAHandlerAsksForPathsJumpsOutAndForks) {
   }
 }
 
+// The handler comes before each instruction, and asks for a path itself. Once the search has begun it finds
+// none.
+TEST(Agent, AHandlerAtAnyInstructionOfASearchForAPathLeavesItAlone) {
+  // It may also execute.
+  for (const char* more : {"0", "1"}) {
+    SCOPED_TRACE(more);
+    const Outcome outcome = run({CLUSTERPROF_TEST_TARGET, "stepped_paths", more}, {});
+    ASSERT_TRUE(WIFEXITED(outcome.wait_status) && WEXITSTATUS(outcome.wait_status) == 0) << outcome.output;
+    EXPECT_GT(outcome.numbers.at("before"), 10);
+    EXPECT_EQ(outcome.numbers.at("at_work"), 400);
+    EXPECT_EQ(outcome.numbers.at("wrong"), 0);
+    EXPECT_EQ(outcome.numbers.at("same"), 1);
+  }
+}
+
 }  // namespace
 }  // namespace clusterprof::agent_test

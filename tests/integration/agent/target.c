@@ -28,6 +28,7 @@
 #include <sys/wait.h>
 #include <threads.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "agent/agent_api.h"
@@ -871,6 +872,116 @@ static int do_interrupted_paths(int rounds, int alternate) {
   return 0;
 }
 
+/* The same with a handler that comes before each instruction, until it has come often enough while the
+   function was at work: from then on it gets no path. It may also try to execute what is not there, or fork.
+ */
+enum { kStepsAtWork = 400, kStepOfMore = 100 };
+enum { kOnlyAsk, kExecute, kFork, kForkWithLittleMemory };
+static volatile sig_atomic_t steps_before, steps_at_work, steps_wrong, does_more;
+
+__attribute__((noinline)) static void execute_nothing(void) {
+  char room[4096]; /* deeper than the search for a path */
+  memset(room, 0, sizeof room);
+  execl("/nowhere", "nowhere", (char*)NULL);
+  sink += (uint64_t)room[sizeof room / 2];
+}
+static void ask_at_step(int signal, siginfo_t* info, void* context) {
+  (void)signal, (void)info;
+  const int found = api->call_path().hash != 0;
+  if (found) {
+    ++*(steps_at_work == 0 ? &steps_before : &steps_wrong);
+  } else if (++steps_at_work == kStepOfMore) {
+    if (does_more == kExecute) execute_nothing();
+    if (does_more >= kFork) is_child = fork() == 0;
+    if (may_jump) siglongjmp(before_call, 1);
+  }
+  if (!is_child && steps_at_work < kStepsAtWork && steps_before + steps_wrong < 4 * kStepsAtWork) return;
+  ((ucontext_t*)context)->uc_mcontext.gregs[REG_EFL] &= ~0x100;
+}
+__attribute__((noinline)) static clusterprof_call_path path_in_steps(int in_steps) {
+  if (in_steps)
+    __asm__ volatile("sub $128, %%rsp; pushfq; orq $0x100, (%%rsp); popfq; add $128, %%rsp" ::
+                         : "memory", "cc");
+  return api->call_path();
+}
+static rlim_t bytes_of_addresses(void) {
+  unsigned long pages = 0;
+  FILE* const file = fopen("/proc/self/statm", "r");
+  if (file == NULL || fscanf(file, "%lu", &pages) != 1) exit(9);
+  fclose(file);
+  return pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+static int do_stepped_paths(int more) {
+  if (clusterprof_agent_v1 == NULL) return 1;
+  api = clusterprof_agent_v1();
+  if (api->segment() == NULL) return 2;
+  struct sigaction action = {.sa_sigaction = ask_at_step, .sa_flags = SA_SIGINFO};
+  if (sigaction(SIGTRAP, &action, NULL) != 0 || signal(SIGBUS, SIG_IGN) == SIG_ERR) return 3;
+  does_more = more;
+  struct rlimit limit = {bytes_of_addresses() + (4 << 20), RLIM_INFINITY};
+  if (more == kForkWithLittleMemory && setrlimit(RLIMIT_AS, &limit) != 0) return 4;
+  clusterprof_call_path path[2];
+  for (volatile int i = 0; i < 2; ++i) path[i] = path_in_steps(i == 0); /* by one call */
+  if (is_child) _exit(more == kFork && path[1].hash == 0); /* it may be recorded, with little memory */
+  int status = 0;
+  if (more >= kFork && (wait(&status) < 0 || status != 0)) return 5;
+  printf("before %d\nat_work %d\nwrong %d\nsame %d\n", steps_before, steps_at_work, steps_wrong,
+         path[0].hash != 0 && path[0].hash == path[1].hash);
+  return 0;
+}
+
+/* On a stack of the program's own, whose ends are not known, the handler jumps out of the search. */
+static ucontext_t of_main, of_coroutine;
+static int found_after_jump;
+
+__attribute__((noinline)) static void use_stack(void) {
+  char room[8192];
+  memset(room, 1, sizeof room);
+  __asm__ volatile("" ::"r"(room) : "memory");
+}
+static void jump_out_in_coroutine(void) {
+  if (sigsetjmp(before_call, 1) == 0) {
+    may_jump = 1;
+    path_in_steps(1);
+  }
+  may_jump = 0;
+  use_stack();
+  found_after_jump = path_in_steps(0).hash != 0;
+}
+static int do_paths_in_coroutine(void) {
+  if (clusterprof_agent_v1 == NULL) return 1;
+  api = clusterprof_agent_v1();
+  if (api->segment() == NULL) return 2;
+  struct sigaction action = {.sa_sigaction = ask_at_step, .sa_flags = SA_SIGINFO};
+  if (sigaction(SIGTRAP, &action, NULL) != 0 || getcontext(&of_coroutine) != 0) return 3;
+  of_coroutine.uc_stack = (stack_t){.ss_sp = malloc(1 << 18), .ss_size = 1 << 18};
+  of_coroutine.uc_link = &of_main;
+  makecontext(&of_coroutine, jump_out_in_coroutine, 0);
+  if (swapcontext(&of_main, &of_coroutine) != 0) return 4;
+  printf("at_work %d\nfound %d\n", steps_at_work, found_after_jump);
+  return 0;
+}
+
+/* A search that the handler jumped out of is over when the process forks. */
+static int do_fork_after_jump(void) {
+  if (clusterprof_agent_v1 == NULL) return 1;
+  api = clusterprof_agent_v1();
+  void* const segment = api->segment();
+  struct sigaction action = {.sa_sigaction = ask_at_step, .sa_flags = SA_SIGINFO};
+  if (segment == NULL || sigaction(SIGTRAP, &action, NULL) != 0) return 2;
+  if (sigsetjmp(before_call, 1) == 0) {
+    may_jump = 1;
+    path_in_steps(1);
+  }
+  use_stack();
+  int status = -1;
+  const pid_t child = fork();
+  if (child == 0) _exit(msync(segment, 4096, MS_ASYNC) == 0);
+  if (waitpid(child, &status, 0) != child) return 3;
+  printf("at_work %d\nstays %d\n", steps_at_work, status != 0);
+  return 0;
+}
+
 static int do_limits(void) {
   /* Nothing of the agent may take a low descriptor, and the fork path must live with a full table. */
   const int descriptor = open("/dev/null", O_RDONLY);
@@ -1032,6 +1143,9 @@ static int dispatch(int argc, char** argv) {
   if (strcmp(what, "api") == 0) return do_api();
   if (strcmp(what, "many_paths") == 0) return do_many_paths(number);
   if (strcmp(what, "interrupted_paths") == 0) return do_interrupted_paths(number, argc > 3);
+  if (strcmp(what, "stepped_paths") == 0) return do_stepped_paths(number);
+  if (strcmp(what, "paths_in_coroutine") == 0) return do_paths_in_coroutine();
+  if (strcmp(what, "fork_after_jump") == 0) return do_fork_after_jump();
   if (strcmp(what, "limits") == 0) return do_limits();
   if (strcmp(what, "faults") == 0) return do_faults(number);
   if (strcmp(what, "sleepers") == 0) return do_sleepers(number, 64);
