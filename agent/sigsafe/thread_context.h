@@ -169,16 +169,9 @@ inline bool is_left(const ThreadContext& context, std::uintptr_t frame, std::uin
   return frame >= context.stack_low && now < context.stack_high && now > frame;
 }
 
-// The same for what made the thread busy. A deeper call may be made since: then something else is where the
-// frame was.
-inline bool busy_is_left(const ThreadContext& context, std::uintptr_t now) noexcept {
-  const std::uintptr_t frame = context.busy_frame;
-  if (is_left(context, frame, now)) return true;
-  constexpr std::uintptr_t kWord = sizeof(std::uintptr_t);
-  return context.busy_return != 0 && now >= context.stack_low && now < frame &&
-         frame + 2 * kWord <= context.stack_high &&
-         *reinterpret_cast<const volatile std::uint32_t*>(frame + kWord) != context.busy_return;
-}
+// The same for what made the thread busy, also on stacks whose ends are not known. A deeper call may be made
+// since: then something else is where the frame was. `now` is one above the frame of a call that begins.
+bool busy_is_left(const ThreadContext& context, std::uintptr_t now) noexcept;
 
 extern thread_local constinit ThreadContext t_context __attribute__((tls_model("initial-exec")));
 

@@ -99,5 +99,12 @@ TEST(Agent, AHandlerAtAnyInstructionOfASearchForAPathLeavesItAlone) {
   }
 }
 
+TEST(Agent, FindsPathsOnAStackOfTheProgramsOnWhichASearchWasLeft) {
+  const Outcome outcome = run({CLUSTERPROF_TEST_TARGET, "paths_in_coroutine"}, {});
+  ASSERT_TRUE(WIFEXITED(outcome.wait_status) && WEXITSTATUS(outcome.wait_status) == 0) << outcome.output;
+  EXPECT_EQ(outcome.numbers.at("at_work"), 100);
+  EXPECT_EQ(outcome.numbers.at("found"), 1);
+}
+
 }  // namespace
 }  // namespace clusterprof::agent_test
