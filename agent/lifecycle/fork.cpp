@@ -105,6 +105,8 @@ void begin_as_child() noexcept {
   reset_end();
   abandon_counters(t_one_thread);
   keep_regions();
+  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  if (t_context.busy != 0 && busy_is_left(t_context, here)) forget_busy(t_context);
   const bool interrupts = t_context.busy != 0;
   forget_threads();
   reset_file_io_after_fork();

@@ -51,6 +51,7 @@ constexpr std::uint32_t kOfRecording[] = {
     SYS_rt_sigreturn,
     SYS_ioctl,
     SYS_pread64,
+    SYS_mremap,
     SYS_sched_yield,
     SYS_nanosleep,
     SYS_getpid,

@@ -336,9 +336,28 @@ std::uint64_t run_delay_at_start_ns() noexcept { return g_first_run_delay_ns; }
 
 void unmap_segment(wire::SegmentHeader* segment) noexcept { unmap_memory(segment, segment->segment_bytes); }
 
+namespace {
+
+// Elsewhere first: a mapping that fails in this place, as with vm.overcommit_memory=2, may leave a hole.
+bool put_zeroed_memory(std::uint8_t* at, std::uint64_t bytes) noexcept {
+  void* const memory = map_memory(bytes);
+  if (memory == nullptr) return false;
+  if (raw_syscall(SYS_mremap, memory, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) ==
+      reinterpret_cast<long>(at))
+    return true;
+  unmap_memory(memory, bytes);
+  return false;
+}
+
+}  // namespace
+
 void blank_segment(wire::SegmentHeader* segment) noexcept {
-  raw_syscall(SYS_mmap, segment, segment->segment_bytes, PROT_READ | PROT_WRITE,
-              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  constexpr std::uint64_t kPage = 4096;
+  constexpr std::uint64_t kHeader = (sizeof(wire::SegmentHeader) + kPage - 1) / kPage * kPage;
+  const std::uint64_t bytes = segment->segment_bytes;
+  auto* const at = reinterpret_cast<std::uint8_t*>(segment);
+  // Without a header, little is looked for in the rest: it may stay the parent's.
+  if (put_zeroed_memory(at, kHeader)) put_zeroed_memory(at + kHeader, bytes - kHeader);
 }
 
 namespace {

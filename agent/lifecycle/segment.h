@@ -12,7 +12,8 @@ namespace clusterprof::agent {
 // the child of a fork, that of the parent; else null.
 wire::SegmentHeader* make_segment(const wire::SegmentHeader* parents) noexcept;
 void unmap_segment(wire::SegmentHeader* segment) noexcept;
-// The same, but leaves zeroed memory there for code of ours that goes on with it.
+// The same, but leaves zeroed memory there for code of ours that goes on with it, as far as there is memory.
+// Never a hole.
 void blank_segment(wire::SegmentHeader* segment) noexcept;
 // How long the thread that made the process's first segment had waited for a processor by then; 0 if the
 // kernel does not tell.

@@ -315,6 +315,13 @@ void forget_threads() noexcept {
   g_process.records_used.store(0, std::memory_order_relaxed);
   ThreadContext forked = {};  // the fork may have been called by a handler
   keep_what_goes_on(t_context, forked);
+  if (forked.busy != 0) {  // what went on uses these, also where the child is not recorded
+    forked.stack_low = t_context.stack_low;
+    forked.stack_high = t_context.stack_high;
+    forked.native_cache = t_context.native_cache;
+    forked.call_scratch = t_context.call_scratch;
+    forked.path_memo = t_context.path_memo;
+  }
   t_context = forked;
   t_unrecorded_start = 0;
 }

@@ -87,8 +87,8 @@ TEST(Agent, PathsAreRightAlthoughAHandlerAsksForPathsJumpsOutAndForks) {
 // The handler comes before each instruction, and asks for a path itself. Once the search has begun it finds
 // none.
 TEST(Agent, AHandlerAtAnyInstructionOfASearchForAPathLeavesItAlone) {
-  // It may also execute.
-  for (const char* more : {"0", "1"}) {
+  // It may also execute or fork, the latter with little memory.
+  for (const char* more : {"0", "1", "2", "3"}) {
     SCOPED_TRACE(more);
     const Outcome outcome = run({CLUSTERPROF_TEST_TARGET, "stepped_paths", more}, {});
     ASSERT_TRUE(WIFEXITED(outcome.wait_status) && WEXITSTATUS(outcome.wait_status) == 0) << outcome.output;
@@ -97,6 +97,13 @@ TEST(Agent, AHandlerAtAnyInstructionOfASearchForAPathLeavesItAlone) {
     EXPECT_EQ(outcome.numbers.at("wrong"), 0);
     EXPECT_EQ(outcome.numbers.at("same"), 1);
   }
+}
+
+TEST(Agent, AChildForkedAfterASearchWasLeftDropsItsParentsSegment) {
+  const Outcome outcome = run({CLUSTERPROF_TEST_TARGET, "fork_after_jump"}, {"CLUSTERPROF_NO_CHILDREN=1"});
+  ASSERT_TRUE(WIFEXITED(outcome.wait_status) && WEXITSTATUS(outcome.wait_status) == 0) << outcome.output;
+  EXPECT_EQ(outcome.numbers.at("at_work"), 100);
+  EXPECT_EQ(outcome.numbers.at("stays"), 0);
 }
 
 TEST(Agent, FindsPathsOnAStackOfTheProgramsOnWhichASearchWasLeft) {
