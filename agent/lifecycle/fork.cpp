@@ -22,6 +22,7 @@
 #include "agent/lifecycle/options.h"
 #include "agent/lifecycle/process.h"
 #include "agent/lifecycle/regions.h"
+#include "agent/lifecycle/seccomp.h"
 #include "agent/lifecycle/segment.h"
 #include "agent/lifecycle/signals.h"
 #include "agent/lifecycle/threads.h"
@@ -73,7 +74,7 @@ void before_fork() noexcept {
   t_outermost_frame = frame;
   note_creation(wire::CreationKind::kFork);
   // Also where nothing is recorded: a process may be attached to again during this fork.
-  t_watcher_paused = pause_watcher();
+  t_watcher_paused = !filter_has_ended_recording() && pause_watcher();
   const bool is_recorded = g_process.segment.load(std::memory_order_acquire) != nullptr;
   t_one_thread = t_watcher_paused && is_recorded && must_know_threads_at_fork() && has_one_thread();
   t_held = hold_sample_signal(SYS_clone, kWaiting);
@@ -90,9 +91,10 @@ void after_fork_in_parent() noexcept {
 
 void begin_as_child() noexcept {
   keep_segment_for_end(nullptr);
+  reset_signals_after_fork();
+  if (filter_has_ended_recording()) return;
   reset_watcher_after_fork();
   forget_attachment();
-  reset_signals_after_fork();
   if (recording_has_ended()) {
     g_process.segment.store(nullptr, std::memory_order_release);  // the parent's
     return;

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
+#include <atomic>
 #include <cstddef>
 
 #include "agent/lifecycle/attachment.h"
@@ -232,6 +233,8 @@ class Filter {
   std::uint32_t count_ = 0;
 };
 
+constinit std::atomic<bool> g_has_ended_recording = false;
+
 bool is_live(const ThreadRecord& record) noexcept {
   return record.state.load(std::memory_order_acquire) == static_cast<std::uint32_t>(RecordState::kLive);
 }
@@ -254,6 +257,7 @@ void end_recording() noexcept {
   restore_program_signals();
   if (believes_sample_signal_blocked()) block_sample_signal();
   hide_from_children();
+  g_has_ended_recording.store(true, std::memory_order_release);
 }
 
 // Also where the site has turned recording off: the end of the process would still be reported.
@@ -289,6 +293,8 @@ void before_filter(long operation, long program) noexcept {
   }
   errno = saved_errno;
 }
+
+bool filter_has_ended_recording() noexcept { return g_has_ended_recording.load(std::memory_order_acquire); }
 
 void before_filter_by_prctl(long mode, long program) noexcept {
   if (mode == SECCOMP_MODE_STRICT) before_filter(SECCOMP_SET_MODE_STRICT, 0);

@@ -412,7 +412,7 @@ static int do_own_waited(void) {
 /* --- filters of system calls -------------------------------------------------------------------------------
  */
 
-enum { kMaxAllowed = 32 };
+enum { kMaxAllowed = 32, kForks = 50 };
 /* A filter that does `action` for these calls and `otherwise` for all others. */
 static struct sock_filter filter_code[2 * kMaxAllowed + 2];
 static struct sock_fprog make_filter(const int* numbers, size_t count, uint32_t action, uint32_t otherwise) {
@@ -480,7 +480,8 @@ static int do_sandbox_of_events(void) {
 }
 
 /* Filters that kill for what the program itself does not do: how = 0, strict mode; 1, by prctl; 2, by
- * seccomp(2), for all threads, of which one runs; 3, the same for a process forked afterwards. */
+ * seccomp(2), for all threads, of which one runs; 3, the same for a process forked afterwards; 4, the same
+ * where two threads fork often. */
 static _Atomic int leaves;
 static void* run_and_leave(void* unused) {
   while (!leaves) spin_ms(1);
@@ -492,13 +493,33 @@ static void fault_and_end(int signal) {
   if (write(1, said, sizeof said - 1) > 0) past_libc(SYS_exit_group, signal == SIGSEGV ? 0 : 4, 0, 0);
 }
 static volatile int* volatile nowhere;
+static int fork_often(void) {
+  for (int i = 0; i < kForks; ++i) {
+    int status = -1;
+    const pid_t child = fork();
+    if (child == 0) {
+      const pid_t grandchild = fork();
+      if (grandchild == 0) _exit(0);
+      _exit(waitpid(grandchild, &status, 0) != grandchild || status != 0);
+    }
+    if (waitpid(child, &status, 0) != child || status != 0) return 1;
+  }
+  return 0;
+}
+static _Atomic int may_fork, failed_forks;
+static void* fork_and_leave(void* unused) {
+  while (!may_fork) sink += 1;
+  failed_forks += fork_often();
+  past_libc(SYS_exit, 0, 0, 0);
+  return unused;
+}
 static int do_sandbox(int how) {
-  static const int allowed[] = {
-      SYS_read,  SYS_write, SYS_exit,          SYS_exit_group,      SYS_rt_sigreturn, SYS_munmap, SYS_madvise,
-      SYS_futex, SYS_close, SYS_clock_gettime, SYS_set_robust_list, SYS_clone,        SYS_wait4,  SYS_rseq};
+  static const int allowed[] = {SYS_read,   SYS_write,   SYS_exit,  SYS_exit_group,   SYS_rt_sigreturn,
+                                SYS_munmap, SYS_madvise, SYS_futex, SYS_close,        SYS_set_robust_list,
+                                SYS_clone,  SYS_wait4,   SYS_rseq,  SYS_clock_gettime};
+  const size_t count = sizeof allowed / sizeof *allowed - (how == 4); /* no clocks there */
   static const char said[] = "computed\n";
-  const struct sock_fprog program =
-      make_filter(allowed, sizeof allowed / sizeof *allowed, SECCOMP_RET_ALLOW, SECCOMP_RET_KILL_PROCESS);
+  const struct sock_fprog program = make_filter(allowed, count, SECCOMP_RET_ALLOW, SECCOMP_RET_KILL_PROCESS);
   pthread_t other;
   handle(SIGSEGV, fault_and_end, 0, 0);
   // 30 periods at 100 Hz. The kernel may look at the thread's timer for the last time 100 ms before the end.
@@ -511,15 +532,17 @@ static int do_sandbox(int how) {
   }
   if (how == 1 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0) return 2;
   if (how >= 2) {
-    if (pthread_create(&other, NULL, run_and_leave, NULL) != 0) return 2;
+    if (pthread_create(&other, NULL, how == 4 ? fork_and_leave : run_and_leave, NULL) != 0) return 2;
     spin_ms(50);
     if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) != 0) return 3;
   }
   for (uint64_t i = 0; i < 60000000; ++i) sink += i;
   if (write(1, said, sizeof said - 1) < 0) return 4;
   if (how >= 2) {
-    leaves = 1;
+    leaves = may_fork = 1;
+    if (how == 4) failed_forks += fork_often();
     pthread_join(other, NULL);
+    if (failed_forks != 0) return 7;
   }
   if (how == 3) {
     int status = -1;
@@ -531,7 +554,7 @@ static int do_sandbox(int how) {
     if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 9) return 5;
     _exit(0);
   }
-  if (how == 2) _exit(0);
+  if (how == 2 || how == 4) _exit(0);
   *nowhere = 1; /* the handler ends it */
   return 6;
 }

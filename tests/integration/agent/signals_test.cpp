@@ -98,7 +98,7 @@ TEST_P(Signals, HandlerSurvivesAFilterOfItsCalls) {
 }
 
 TEST_P(Signals, SamplesEndWhereAFilterWouldKill) {
-  for (const int how : {0, 1, 2, 3}) {
+  for (const int how : {0, 1, 2, 3, 4}) {
     const Outcome bare = run_bare({kTarget, "sandbox", std::to_string(how)});
     const Outcome outcome = record({"sandbox", std::to_string(how)});
     ASSERT_TRUE(ended_well(bare)) << how << " " << bare.wait_status;
