@@ -7,6 +7,7 @@
 
 #include "agent/lifecycle/program_action.h"
 #include "agent/sigsafe/process_state.h"
+#include "agent/sigsafe/sample_handler.h"
 #include "agent/sigsafe/thread_context.h"
 
 // Defined by the linker: the start of this object, and the end of its code.
@@ -58,7 +59,7 @@ void fault_handler(int signal, siginfo_t* info, void* context) noexcept {
     registers[REG_RSP] = reinterpret_cast<greg_t>(guard.jump[2]);
     return;
   }
-  forward_signal(signal, info, context);
+  if (!keep_sent_fault(*info)) forward_signal(signal, info, context);
 }
 
 }  // namespace clusterprof::agent

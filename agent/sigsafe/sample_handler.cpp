@@ -96,11 +96,34 @@ bool has_room_for_walks(const ucontext_t& interrupted) noexcept {
 
 // Threads that leave all signals to others block these, too, and a fault under a guard would kill them.
 // False: one is pending, which somebody sent and the program does not want now.
-bool unblock_faults() noexcept {
+bool unblock_faults(ThreadContext& context, std::uint64_t blocked) noexcept {
   std::uint64_t pending = 0;
   if (raw_syscall(SYS_rt_sigpending, &pending, sizeof pending) != 0 || (pending & kFaultSignals) != 0)
     return false;
-  return raw_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &kFaultSignals, nullptr, sizeof kFaultSignals) == 0;
+  for (siginfo_t& sent : context.handler_scratch->sent_faults) sent.si_signo = 0;
+  context.faults_let_in = static_cast<std::uint16_t>(blocked);
+  if (raw_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &blocked, nullptr, sizeof blocked) == 0) return true;
+  context.faults_let_in = 0;
+  return false;
+}
+
+// What was sent to the process has to wait there, since another thread may fetch it.
+void send_again(siginfo_t info) noexcept {
+  const long process = raw_syscall(SYS_getpid), thread = raw_syscall(SYS_gettid);
+  if (info.si_code != SI_TKILL) {
+    // That it came from kill(2), only the main thread may say.
+    if (info.si_code == SI_USER && thread != process) info.si_code = SI_QUEUE;
+    if (raw_syscall(SYS_rt_sigqueueinfo, process, info.si_signo, &info) == 0) return;
+  }
+  raw_syscall(SYS_rt_tgsigqueueinfo, process, thread, info.si_signo, &info);
+}
+
+void block_faults(ThreadContext& context) noexcept {
+  const std::uint64_t blocked = context.faults_let_in;
+  raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, &blocked, nullptr, sizeof blocked);
+  context.faults_let_in = 0;
+  for (const siginfo_t& sent : context.handler_scratch->sent_faults)
+    if (sent.si_signo != 0) send_again(sent);
 }
 
 enum class Sender { kTimer, kEvent, kWatcher, kLate, kForeign };
@@ -620,7 +643,7 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
   const bool agent_active = context.busy != 0 || context.guard.armed != 0;
   const bool has_room = !agent_active && has_room_for_walks(interrupted);
   const std::uint64_t blocked_faults = interrupted.uc_sigmask.__val[0] & kFaultSignals;
-  const bool unblocked = has_room && blocked_faults != 0 && unblock_faults();
+  const bool unblocked = has_room && blocked_faults != 0 && unblock_faults(context, blocked_faults);
   const bool may_guard = has_room && (blocked_faults == 0 || unblocked);
   InterruptedCall call = find_interrupted_call(context, interrupted, may_guard);
   const Choice choice = choose(from, context, record, call, interrupted, now);
@@ -655,7 +678,7 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
   } else if (choice.wanted) {
     write_sample(context, segment, interrupted, call, choice.trigger, now, ticks, may_guard);
   }
-  if (unblocked) raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, &blocked_faults, nullptr, sizeof blocked_faults);
+  if (unblocked) block_faults(context);
   repeat_interrupted_call(call, &record, interrupted);
   note_cut_transfer(context, call, interrupted);
   let_event_go_on(record, from, call, info);
@@ -680,6 +703,14 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
 }
 
 }  // namespace
+
+bool keep_sent_fault(const siginfo_t& info) noexcept {
+  const ThreadContext& context = t_context;
+  if (info.si_code > 0 || (context.faults_let_in >> (info.si_signo - 1) & 1) == 0) return false;
+  siginfo_t& sent = context.handler_scratch->sent_faults[info.si_signo == SIGBUS ? 1 : 0];
+  if (sent.si_signo == 0) sent = info;  // of the same signal one waits, however many are sent
+  return true;
+}
 
 void adopt(ThreadContext& context) noexcept {
   context.slot = nullptr;  // of an earlier segment

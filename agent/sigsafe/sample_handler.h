@@ -22,6 +22,8 @@ struct Scratch {
   std::uint32_t sent_flags;  // and what else of it says where the thread was
   std::int16_t sent_syscall;
   std::uint16_t sent_mpi_op;
+  // Of the handler: SIGSEGV and SIGBUS that somebody sent while it let faults in; si_signo 0: none.
+  siginfo_t sent_faults[2];
   std::uint64_t sent[wire::kMaxFrameWords];
 };
 
@@ -33,6 +35,10 @@ inline constexpr int kLastTick = -1;
 
 // For SA_SIGINFO. Expects all signals to be blocked, except those that faults raise.
 void sample_handler(int signal, siginfo_t* info, void* context) noexcept;
+
+// For the handler of faults. True if the signal was sent to a thread that blocks it, while a sample let
+// faults in: once the sample blocks them again, it is sent again.
+bool keep_sent_fault(const siginfo_t& info) noexcept;
 
 // Start the timer of a thread whose tick is kMonotonic or kCpuClock, at the thread's phase. Any thread, also
 // in handlers.

@@ -72,7 +72,9 @@ struct ThreadContext {
   OmpState* openmp;      // the same
   std::uint32_t last_handler_ns;
   std::uint32_t mpi_depth;
-  bool mpi_paused;          // the program had paused recording when the thread entered MPI
+  bool mpi_paused;  // the program had paused recording when the thread entered MPI
+  // As a mask: signals of faults that the thread blocks, and that its handler has unblocked for this sample.
+  volatile std::uint16_t faults_let_in;
   std::uint32_t mpi_phase;  // ProcessState::record_phase then
   // Estimate of the cost of MPI wrappers (lifecycle/api.cpp): the number of calls since the last timed one;
   // for a timed call, what its wrapper has cost so far and when the call ended; and the usual cost of a

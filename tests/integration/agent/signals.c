@@ -409,6 +409,57 @@ static int do_own_waited(void) {
   return 0;
 }
 
+/* All threads block all signals, as those that leave them to one which waits for them. Another process sends
+   one that tells of a fault otherwise. */
+static _Atomic int strangers;
+static void* fetch_faults(void* sender) {
+  const sigset_t faults = only(SIGSEGV);
+  siginfo_t info;
+  while (sigwaitinfo(&faults, &info) == SIGSEGV) {
+    ++calls;
+    strangers += info.si_pid != *(pid_t*)sender;
+  }
+  return NULL;
+}
+__attribute__((noinline)) static void spin_deep(int depth) {
+  if (depth == 0)
+    spin_ms(5);
+  else
+    spin_deep(depth - 1);
+  __asm__ volatile("");
+}
+static int do_sent_faults(void) {
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, NULL);
+  int pipe_of_turns[2], status = -1;
+  if (pipe(pipe_of_turns) != 0) return 1;
+  pid_t sender = fork();
+  if (sender == 0) {
+    char turn;
+    close(pipe_of_turns[1]);
+    while (read(pipe_of_turns[0], &turn, 1) == 1)
+      for (int i = 0; i < 20; ++i) {
+        if (kill(getppid(), SIGSEGV) != 0) _exit(1);
+        usleep(50);
+      }
+    _exit(0);
+  }
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, fetch_faults, &sender) != 0) return 2;
+  const double end_ms = now_ms(CLOCK_MONOTONIC) + 1500;
+  while (now_ms(CLOCK_MONOTONIC) < end_ms) {
+    if (write(pipe_of_turns[1], "", 1) != 1) return 3;
+    spin_deep(200);
+  }
+  close(pipe_of_turns[1]);
+  if (waitpid(sender, &status, 0) != sender || status != 0) return 4;
+  printf("fetched %d\n", (int)calls);
+  if (strangers != 0) return 5;
+  fflush(stdout);
+  _exit(0);
+}
+
 /* --- filters of system calls -------------------------------------------------------------------------------
  */
 
@@ -773,6 +824,7 @@ int main(int argc, char** argv) {
   if (strcmp(what, "exec_ignored") == 0) result = do_exec_ignored(argv);
   if (strcmp(what, "show_ignored") == 0) result = do_show_ignored();
   if (strcmp(what, "own_waited") == 0) result = do_own_waited();
+  if (strcmp(what, "sent_faults") == 0) result = do_sent_faults();
   if (strcmp(what, "filter") == 0) result = do_filter();
   if (strcmp(what, "sandbox_of_events") == 0) result = do_sandbox_of_events();
   if (strcmp(what, "sandbox") == 0 && argc > 2) result = do_sandbox(atoi(argv[2]));

@@ -91,6 +91,13 @@ TEST_P(Signals, ProgramMayWaitForTheSampleSignal) {
   EXPECT_GE(thread->ticks(), 20u);  // once the program lets it through again
 }
 
+// Also while a sample has unblocked it for a walk.
+TEST_P(Signals, AFaultSignalThatIsSentReachesTheThreadThatWaitsForIt) {
+  const Outcome outcome = record({"sent_faults"});
+  ASSERT_TRUE(ended_well(outcome)) << outcome.wait_status;
+  EXPECT_GT(outcome.numbers.at("fetched"), 100);
+}
+
 TEST_P(Signals, HandlerSurvivesAFilterOfItsCalls) {
   const Outcome outcome = record({"filter"});
   ASSERT_TRUE(ended_well(outcome)) << outcome.wait_status;
