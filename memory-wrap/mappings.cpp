@@ -44,7 +44,6 @@ void note_heap_end(std::uintptr_t before, std::uintptr_t now, const void* caller
 
 using namespace clusterprof::memory_wrap;
 namespace agent = clusterprof::agent;
-namespace wire = clusterprof::wire;
 
 CLUSTERPROF_STANDS_FOR(int, munmap, void* address, std::size_t bytes) {
   const agent::MemoryRecorder* const to = recorder();

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <ranges>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -50,11 +49,6 @@ class QueryJson : private JsonOutput, public report::JsonWriter {
   explicit QueryJson(const char* question) : JsonWriter(sink) {
     begin_object();
     (*this)("schema", "clusterprof.query/1")("question", question);
-  }
-  // One object for each of `count` rows.
-  template <typename Fill>
-  void rows(std::string_view name, std::size_t count, const Fill& fill) {
-    JsonWriter::rows(name, std::views::iota(std::size_t{0}, count), fill);
   }
   // Ends the document. Returns the exit status.
   int print() {

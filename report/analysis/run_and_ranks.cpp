@@ -8,7 +8,6 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <ranges>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -273,9 +272,10 @@ OptionalCategorySeconds main_thread_categories(const Rank& rank, bool cpu_clock)
   OptionalCategorySeconds result;
   if (measures_mpi(rank) || rank.raw_main_thread_ns[kMpi] > 0)
     result[kMpi] = to_seconds(rank.main_thread_ns[kMpi]);
-  const auto sampled = [&](std::size_t c) { return c != kMpi && rank.raw_main_thread_ns[c] != 0; };
-  const auto categories = std::views::iota(std::size_t{0}, kCategories);
-  if (rank.samples == 0 || std::ranges::none_of(categories, sampled)) return result;
+  bool sampled = false;
+  for (std::size_t c = 0; c < kCategories; ++c)
+    sampled = sampled || (c != kMpi && rank.raw_main_thread_ns[c] != 0);
+  if (rank.samples == 0 || !sampled) return result;
   // Without Python frames it is unknown what the interpreter ran.
   const bool no_python = (rank.flags & shard::kPythonUnread) != 0 && rank.raw_main_thread_ns[kPython] == 0;
   for (std::size_t c = 0; c < kCategories; ++c) {

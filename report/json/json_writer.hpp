@@ -134,6 +134,14 @@ class JsonWriter {
     for (const auto& row : rows) object([&] { fill(row); });
     out_.EndArray();
   }
+  // One object for each of `count` rows.
+  template <typename Fill>
+  void rows(std::string_view name, std::size_t count, const Fill& fill) {
+    key(name);
+    out_.StartArray();
+    for (std::size_t i = 0; i < count; ++i) object([&] { fill(i); });
+    out_.EndArray();
+  }
   void finish() {
     pieces_.Put('\n');
     pieces_.Flush();

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <ranges>
 
 #include "report/format/names.hpp"
 #include "report/json/json_writer.hpp"
@@ -80,7 +79,7 @@ class ScaleDocument {
   }
 
   void runs() {
-    out_.rows("runs", std::views::iota(std::size_t{0}, r_.runs.size()), [&](std::size_t r) {
+    out_.rows("runs", r_.runs.size(), [&](std::size_t r) {
       const ScaledRun& run = r_.runs[r];
       out_("id", run.facts.id)("run", run.facts.name)("p", run.size);
       out_("ranks", run.facts.ranks)("nodes", run.facts.nodes);
