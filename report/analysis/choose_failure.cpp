@@ -49,6 +49,20 @@ constexpr int kPythonExceptionStatus = 1;
 // (OverTimeLimit, KillWait). A job that ends much later was given more time, which it is not told.
 constexpr std::int64_t kLimitPatience_ns = 300'000'000'000;
 
+const RankInfo* first_ended_by(int signal, const Analysis& analysis) {
+  const RankInfo* first = nullptr;
+  for (const RankInfo& rank : analysis.ranks)
+    if (rank.exit_signal == signal && (first == nullptr || rank.end_s < first->end_s)) first = &rank;
+  return first;
+}
+
+// A launcher that kills begins with SIGTERM.
+bool was_killed_before_others_were_ended(const Analysis& analysis) {
+  const RankInfo* const killed = first_ended_by(kSigKill, analysis);
+  const RankInfo* const ended = first_ended_by(kSigTerm, analysis);
+  return killed != nullptr && ended != nullptr && killed->end_s < ended->end_s;
+}
+
 class FailureChoice {
  public:
   FailureChoice(const shard::ShardData& head, const CallPaths& paths, const Analysis& analysis)
@@ -209,11 +223,10 @@ class FailureChoice {
   // SIGTERM or others came to their own end. Launchers that kill begin with SIGTERM, so that nobody ends well
   // later.
   const RankInfo* killed_before_others() const {
-    const RankInfo* const killed =
-        earliest([](const RankInfo& rank) { return rank.exit_signal == kSigKill; });
+    const RankInfo* const killed = first_ended_by(kSigKill, analysis_);
     if (killed == nullptr) return nullptr;
-    const RankInfo* const ended = earliest([](const RankInfo& rank) { return rank.exit_signal == kSigTerm; });
-    if (ended != nullptr) return killed->end_s < ended->end_s ? killed : nullptr;
+    if (first_ended_by(kSigTerm, analysis_) != nullptr)
+      return was_killed_before_others_were_ended(analysis_) ? killed : nullptr;
     const bool others_went_on = std::ranges::any_of(analysis_.ranks, [&](const RankInfo& rank) {
       return rank.exit_status == 0 && !rank.lost && rank.end_s > killed->end_s;
     });
@@ -332,6 +345,8 @@ class FailureChoice {
 }  // namespace
 
 const NoteRecord* launcher_that_ended_first(const Analysis& analysis) {
+  // It sees the end of a rank by what that closes, and may be gone before the kernel is done with the rank.
+  if (was_killed_before_others_were_ended(analysis)) return nullptr;
   const auto& notes = analysis.run.notes;
   const auto note = std::ranges::find(notes, shard::NoteCode::kLauncherGone, &NoteRecord::code);
   if (note == notes.end()) return nullptr;

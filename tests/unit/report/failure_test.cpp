@@ -202,6 +202,22 @@ TEST(Failure, OfAnMpiErrorThatIsFatal) {
       << first_sentence(a);
 }
 
+// The launcher sees that a rank has lost its connection, ends the others by SIGTERM, and may be gone before
+// the kernel is done with that rank.
+TEST(Failure, OfAKilledRankThatTheLauncherDoesNotOutlive) {
+  shard::ShardData data = ended({{9000, kTerm, 0}, {8000, kKill, 0}, {9000, kTerm, 0}});
+  data.run.notes = {shard::note_of_ranks(shard::NoteCode::kLauncherGone, {0, 2})};
+  Analysis a = analyse(data);
+  ASSERT_TRUE(a.failure);
+  EXPECT_EQ(a.failure->rank, 1);
+  EXPECT_EQ(a.failure->signal, kKill);
+  // The others first: somebody ended the launcher, which passes on SIGTERM, and a rank that stays is killed.
+  data.ranks[1].elapsed_ns += 2'000'000'000;
+  a = analyse(data);
+  EXPECT_FALSE(a.failure);
+  EXPECT_EQ(a.findings[0].kind, FindingKind::kLauncherGone);
+}
+
 // Open MPI gives the text to its launcher, but the rank exits with the error's number inside the call.
 TEST(Failure, OfAnMpiErrorWithoutItsText) {
   shard::ShardData data = fatal::in_receive(ended({{9000, kTerm, 0}, {8000, 0, 15}}));
