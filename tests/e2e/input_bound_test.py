@@ -6,14 +6,15 @@ import os
 import recording
 
 # Which loader, and which side is slow. Times are CPU times: what is slow is so on a busy machine, too. The main thread
-# measures how long it waits: when the item has come, it may be ready for long until it has a processor.
+# measures how long it waits: when the item has come, it may be ready for long until it has a processor. Hashing needs no GIL, which
+# a thread that has it takes along when it loses its processor.
 PROGRAM = """
-import json, multiprocessing, os, queue, sys, threading, time
-
+import hashlib, json, multiprocessing, os, queue, sys, threading, time
+DATA = bytes(500_000)
 def work(seconds):
     end = time.thread_time() + seconds
     while time.thread_time() < end:
-        pass
+        hashlib.sha256(DATA).digest()
 
 def load(seconds):
     work(seconds)  # LOAD
