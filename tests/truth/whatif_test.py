@@ -257,12 +257,13 @@ class WhatIf(recording.RecordingTest):
         self.assertEqual(report["whatif"]["tried"] + len(result["refused_changes"]), report["whatif"]["to_try"])
         for key in "elapsed_s", "replayed_s":
             self.assertEqual(report["whatif"][key], result[key])
-        late = [finding for finding in report["findings"] if finding["change"] == "rank 1 = mean"]
+        # On a busy machine another rank may be late, too, and then the change is about all of them.
+        late = [finding for finding in report["findings"] if finding["rank"] == 1 and finding["change"] in gains]
         # Where ranks lacked processors for as long, that may be what the findings say.
         if max(rank["runnable_s"] or 0 for rank in report["ranks"]) < 0.3 * gains["rank 1 = mean"]:
             self.assertTrue(late, report["findings"])
         for finding in late:
-            self.assertEqual((finding["gain_s"], finding["gain_method"]), (gains["rank 1 = mean"], "replay"))
+            self.assertEqual((finding["gain_s"], finding["gain_method"]), (gains[finding["change"]], "replay"))
             self.assertIn(finding["kind"], ("delay", "load_imbalance"))
         self.assertIn("no such function", self.whatif("run", "--change", "function nothing x0", status=1))
         self.assertIn("is no change", self.whatif("run", "--change", "faster", status=2))
