@@ -286,7 +286,9 @@ ENDS = {
     "limit": (dict(kind="time_limit", signal=signal.SIGTERM), r"The job's time limit had passed: ranks 0-2 ended from .*"),
 }
 # Its launcher kills the others, too, so that nobody knows who killed the first.
-OF_MPICH = {"kill": (None, r"Ranks 0-2 were ended by SIGKILL; rank 1, the first of them, was last seen in work\(.*\) ranks.cpp:LINE\.")}
+OF_MPICH = {"kill": (None, r"Ranks 0-2 were ended by SIGKILL; rank 1, the first of them, was last seen in work\(.*\) ranks.cpp:LINE\."),
+            # It kills at once what SIGTERM has not ended yet.
+            "limit": (dict(kind="time_limit"), ENDS["limit"][1])}
 FAULTS = ("segv", "bus", "fpe", "ill")
 
 

@@ -286,7 +286,7 @@ if __name__ == "__main__":
         element_turns = turns_in(0.0713 * SHARES["vectorize"]["element"] / 4, numpy.sqrt, many)  # calls: turns_in
     sys.setrecursionlimit(4 * DEPTH)
     names = sys.argv[2:] or [name for name in SHARES if numpy or name != "vectorize"]  # calls: <listcomp>
-    turns = [globals()[name] for name in names]
+    turns = [globals()[name] for name in names]  # calls: <listcomp>
     finish = cpu_clock() + float(sys.argv[1])
     while cpu_clock() < finish:
         for turn in turns:
