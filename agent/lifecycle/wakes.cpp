@@ -53,14 +53,14 @@ enum class Wakes { kOne, kAll };
   restore_signals(mask);
 }
 
-// The last thread at a barrier. `told`: of awaited_now() when it came.
-[[gnu::noinline]] void note_last_at(const void* barrier, std::uint64_t told, std::uint64_t came_ns) noexcept {
+// The last thread at a barrier. `seen`: what awaited_now() returned when it came.
+[[gnu::noinline]] void note_last_at(const void* barrier, std::uint64_t seen, std::uint64_t came_ns) noexcept {
   ThreadContext& context = t_context;
   if (recording_has_ended() || slot_of(context) == nullptr) return;
   const std::uint64_t mask = block_all_signals();
-  if ((mask & kSampleBit) == 0 && take_awaited(told))
-    push_thread_tie(context, wire::ThreadTieKind::kWokeAll, came_ns, came_ns, word_of(told),
-                    static_cast<std::int32_t>(word_of(told) - reinterpret_cast<std::uint64_t>(barrier)));
+  if ((mask & kSampleBit) == 0 && take_awaited(seen))
+    push_thread_tie(context, wire::ThreadTieKind::kWokeAll, came_ns, came_ns, word_of(seen),
+                    static_cast<std::int32_t>(word_of(seen) - reinterpret_cast<std::uint64_t>(barrier)));
   restore_signals(mask);
 }
 
@@ -185,12 +185,10 @@ extern "C" {
 // may have run on for long, and wait for it again.
 [[gnu::visibility("default")]] int pthread_barrier_wait(pthread_barrier_t* barrier) noexcept {
   using namespace clusterprof::agent;
-  const std::uint64_t told = __builtin_expect(is_awaited(barrier, sizeof *barrier), false)
-                                 ? awaited_now(barrier, sizeof *barrier)
-                                 : 0;
-  const std::uint64_t came_ns = told != 0 ? monotonic_ns() : 0;
+  const std::uint64_t seen = awaited_now(barrier, sizeof *barrier);
+  const std::uint64_t came_ns = seen != 0 ? monotonic_ns() : 0;
   const int result = pass_on(real_function(g_barrier_wait, "pthread_barrier_wait"), barrier, ENOSYS);
-  if (result == PTHREAD_BARRIER_SERIAL_THREAD && told != 0) note_last_at(barrier, told, came_ns);
+  if (result == PTHREAD_BARRIER_SERIAL_THREAD && seen != 0) note_last_at(barrier, seen, came_ns);
   return result;
 }
 

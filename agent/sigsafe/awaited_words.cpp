@@ -22,22 +22,13 @@ void note_awaited_word(std::uint64_t address) noexcept {
   place.compare_exchange_strong(known, next, std::memory_order_relaxed);
 }
 
-std::uint64_t awaited_now(const void* object, std::uint64_t bytes) noexcept {
-  const auto begin = reinterpret_cast<std::uint64_t>(object);
-  for (const std::uint64_t near : {begin, begin + bytes - 1}) {
-    const std::uint64_t known = awaited_words_near(near).load(std::memory_order_relaxed);
-    if ((known & kWordAddressMask) - begin < bytes) return known;
-  }
-  return 0;
-}
-
-bool take_awaited(std::uint64_t told) noexcept {
-  std::atomic<std::uint64_t>& place = awaited_words_near(word_of(told));
+bool take_awaited(std::uint64_t seen) noexcept {
+  std::atomic<std::uint64_t>& place = awaited_words_near(word_of(seen));
   constexpr int kMostTries = 8;  // waits may be noted meanwhile
   for (int i = 0; i < kMostTries; ++i) {
     std::uint64_t known = place.load(std::memory_order_relaxed);
-    if (word_of(known) != word_of(told)) return false;
-    const std::uint64_t waits = known / kOneWait, taken = told / kOneWait;
+    if (word_of(known) != word_of(seen)) return false;
+    const std::uint64_t waits = known / kOneWait, taken = seen / kOneWait;
     const std::uint64_t left = waits > taken ? known - taken * kOneWait : 0;
     if (place.compare_exchange_strong(known, left, std::memory_order_relaxed)) return true;
   }
@@ -45,17 +36,11 @@ bool take_awaited(std::uint64_t told) noexcept {
 }
 
 std::uint64_t take_awaited_word(const void* object, std::uint64_t bytes, bool all) noexcept {
-  const auto begin = reinterpret_cast<std::uint64_t>(object);
-  const std::uint64_t ends[] = {begin, begin + bytes - 1};
-  for (const std::uint64_t near : ends) {
-    std::atomic<std::uint64_t>& place = awaited_words_near(near);
-    std::uint64_t known = place.load(std::memory_order_relaxed);
-    const std::uint64_t address = known & kWordAddressMask;
-    if (address - begin >= bytes) continue;
-    const std::uint64_t left = all || known - address == kOneWait ? 0 : known - kOneWait;
-    return place.compare_exchange_strong(known, left, std::memory_order_relaxed) ? address : 0;
-  }
-  return 0;
+  std::uint64_t known = awaited_now(object, bytes);
+  if (known == 0) return 0;
+  const std::uint64_t word = word_of(known);
+  const std::uint64_t left = all || known - word == kOneWait ? 0 : known - kOneWait;
+  return awaited_words_near(word).compare_exchange_strong(known, left, std::memory_order_relaxed) ? word : 0;
 }
 
 }  // namespace clusterprof::agent

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <initializer_list>
 
 namespace clusterprof::agent {
 
@@ -23,23 +24,26 @@ inline std::atomic<std::uint64_t>& awaited_words_near(std::uint64_t address) noe
 // A sample has found the thread waiting. Async-signal-safe.
 void note_awaited_word(std::uint64_t address) noexcept;
 
-// Whether somebody was seen to wait for a word in this object of at most 64 bytes.
-inline bool is_awaited(const void* object, std::uint64_t bytes) noexcept {
-  const auto begin = reinterpret_cast<std::uint64_t>(object);
-  const auto has = [&](std::uint64_t near) {
-    const std::uint64_t known = awaited_words_near(near).load(std::memory_order_relaxed);
-    return (known & kWordAddressMask) - begin < bytes;
-  };
-  return has(begin) || has(begin + bytes - 1);
-}
+inline std::uint64_t word_of(std::uint64_t seen) noexcept { return seen & kWordAddressMask; }
 
-// The word that somebody was seen to wait for in this object, with how often; 0: none.
-std::uint64_t awaited_now(const void* object, std::uint64_t bytes) noexcept;
-// Takes the waits that awaited_now() has told, not those that were seen since; false if another thread has.
-bool take_awaited(std::uint64_t told) noexcept;
-inline std::uint64_t word_of(std::uint64_t told) noexcept { return told & kWordAddressMask; }
+// The word that somebody was seen to wait for in this object of at most 64 bytes, with how often in the upper
+// bits; 0: none.
+inline std::uint64_t awaited_now(const void* object, std::uint64_t bytes) noexcept {
+  const auto begin = reinterpret_cast<std::uint64_t>(object);
+  for (const std::uint64_t near : {begin, begin + bytes - 1}) {
+    const std::uint64_t known = awaited_words_near(near).load(std::memory_order_relaxed);
+    if (word_of(known) - begin < bytes) return known;
+  }
+  return 0;
+}
+inline bool is_awaited(const void* object, std::uint64_t bytes) noexcept {
+  return awaited_now(object, bytes) != 0;
+}
 
 // Takes one of these waits, or all; returns the word, or 0 if another thread was faster.
 std::uint64_t take_awaited_word(const void* object, std::uint64_t bytes, bool all) noexcept;
+// Takes the waits that awaited_now() returned, but none that was seen since; false if another thread has
+// them.
+bool take_awaited(std::uint64_t seen) noexcept;
 
 }  // namespace clusterprof::agent

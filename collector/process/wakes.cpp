@@ -7,8 +7,14 @@
 namespace clusterprof::collector {
 namespace {
 
-bool is_earlier(const Wake& a, const Wake& b) { return a.time_ns < b.time_ns; }
-bool is_earlier_release(const Release& a, const Release& b) { return a.time_ns < b.time_ns; }
+constexpr auto is_earlier = [](const auto& a, const auto& b) { return a.time_ns < b.time_ns; };
+
+// The first of these, which are in the order of time, that is not before it.
+template <typename Events>
+auto first_from(Events& events, std::uint64_t time_ns) {
+  return std::partition_point(events.begin(), events.end(),
+                              [&](const auto& event) { return event.time_ns < time_ns; });
+}
 
 }  // namespace
 
@@ -59,8 +65,8 @@ std::vector<PlacesOfThread::Part> PlacesOfThread::parts(std::uint64_t begin_ns, 
 
 void Wakes::add(std::uint64_t address, std::uint32_t offset, Wake wake) {
   if (offset < kMostOffset && offsets_.size() < kMostOffsets) offsets_[address] = offset;
-  if (wakes_ == kMostWakes) forget_oldest();
-  ++wakes_;
+  if (wake_count_ == kMostWakes) forget_oldest();
+  ++wake_count_;
   std::deque<Wake>& wakes = of_word_[address];
   // The rings of threads are read one after the other.
   const auto later = std::upper_bound(wakes.begin(), wakes.end(), wake, is_earlier);
@@ -72,7 +78,7 @@ void Wakes::forget_oldest() {
     return is_earlier(a.second.front(), b.second.front());
   });
   oldest->second.pop_front();
-  --wakes_;
+  --wake_count_;
   if (oldest->second.empty()) of_word_.erase(oldest);
 }
 
@@ -101,10 +107,8 @@ void Wakes::forget_releases(std::uint64_t before_ns) {
 const Wake* Wakes::find(const EndedWait& wait) {
   const auto wakes = of_word_.find(wait.key.address);
   if (wakes == of_word_.end()) return nullptr;
-  Wake seen;
-  seen.time_ns = wait.seen_ns;
-  const auto after = std::lower_bound(wakes->second.begin(), wakes->second.end(), seen, is_earlier);
-  for (auto wake = after; wake != wakes->second.end() && wake->time_ns <= wait.end_ns; ++wake) {
+  for (auto wake = first_from(wakes->second, wait.seen_ns);
+       wake != wakes->second.end() && wake->time_ns <= wait.end_ns; ++wake) {
     if (wake->tid == wait.tid || (wake->taken && !wake->all)) continue;
     wake->taken = true;
     return &*wake;
@@ -116,8 +120,7 @@ const Release* Wakes::find(const Spin& spin) {
   const auto word = releases_.find(spin.key.address);
   if (word == releases_.end()) return nullptr;
   const std::vector<Release>& releases = word->second;
-  const auto after =
-      std::lower_bound(releases.begin(), releases.end(), Release{spin.seen_ns, 0, 0}, is_earlier_release);
+  const auto after = first_from(releases, spin.seen_ns);
   for (auto release = after; release != releases.end() && release->time_ns <= spin.end_ns; ++release)
     if (release->tid != spin.tid) return &*release;
   if (spin.before_ns == 0) return nullptr;
@@ -139,17 +142,17 @@ void Wakes::settle(std::uint64_t until_ns, const std::function<void(const EndedW
   std::for_each(ended_.begin(), later, take);
   ended_.erase(ended_.begin(), later);
   for (auto& [word, wakes] : of_word_)
-    for (; !wakes.empty() && wakes.front().time_ns + kKeptNs < until_ns; --wakes_) wakes.pop_front();
+    for (; !wakes.empty() && wakes.front().time_ns + kKeptNs < until_ns; --wake_count_) wakes.pop_front();
   std::erase_if(of_word_, [](const auto& word) { return word.second.empty(); });
 
   // The rings of threads are read one after the other.
   for (auto& [word, releases] : releases_)
-    if (!std::is_sorted(releases.begin(), releases.end(), is_earlier_release))
-      std::stable_sort(releases.begin(), releases.end(), is_earlier_release);
-  const auto still = std::stable_partition(spins_.begin(), spins_.end(),
-                                           [&](const Spin& spin) { return spin.end_ns <= until_ns; });
-  std::for_each(spins_.begin(), still, take_spin);
-  spins_.erase(spins_.begin(), still);
+    if (!std::is_sorted(releases.begin(), releases.end(), is_earlier))
+      std::stable_sort(releases.begin(), releases.end(), is_earlier);
+  const auto others = std::stable_partition(spins_.begin(), spins_.end(),
+                                            [&](const Spin& spin) { return spin.end_ns <= until_ns; });
+  std::for_each(spins_.begin(), others, take_spin);
+  spins_.erase(spins_.begin(), others);
   if (until_ns > kReleasesKeptNs) forget_releases(until_ns - kReleasesKeptNs);
 }
 

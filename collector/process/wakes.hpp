@@ -56,7 +56,7 @@ struct Wake {
   PlacesOfThread places;
 };
 
-// Of a spin lock that was seen awaited: where.
+// A spin lock that was seen awaited was released at this place.
 struct Release {
   std::uint64_t time_ns = 0;
   std::int32_t tid = 0;
@@ -111,7 +111,7 @@ class Wakes {
   void forget_releases(std::uint64_t before_ns);
 
   std::map<std::uint64_t, std::deque<Wake>> of_word_;  // none is empty; each in the order of time
-  std::size_t wakes_ = 0;
+  std::size_t wake_count_ = 0;
   std::map<std::uint64_t, std::uint32_t> offsets_;  // of words in their objects
   std::vector<EndedWait> ended_;
   // Of each word in the order of time, but for what came since the last settle().

@@ -39,13 +39,13 @@ TEST(AwaitedWords, WaitsThatAreSeenLaterStay) {
   EXPECT_EQ(awaited_now(&barrier, sizeof barrier), 0u);
   note_awaited_word(word_of(barrier, 4));
   note_awaited_word(word_of(barrier, 4));
-  const std::uint64_t told = awaited_now(&barrier, sizeof barrier);
-  EXPECT_EQ(agent::word_of(told), word_of(barrier, 4));
+  const std::uint64_t seen = awaited_now(&barrier, sizeof barrier);
+  EXPECT_EQ(agent::word_of(seen), word_of(barrier, 4));
   note_awaited_word(word_of(barrier, 4));
-  EXPECT_TRUE(take_awaited(told));
+  EXPECT_TRUE(take_awaited(seen));
   EXPECT_EQ(take_awaited_word(&barrier, sizeof barrier, false), word_of(barrier, 4)) << "of the next round";
   EXPECT_FALSE(is_awaited(&barrier, sizeof barrier));
-  EXPECT_FALSE(take_awaited(told)) << "somebody else has taken them";
+  EXPECT_FALSE(take_awaited(seen)) << "somebody else has taken them";
 }
 
 TEST(AwaitedWords, ObjectsMayBeginInTheLineBefore) {

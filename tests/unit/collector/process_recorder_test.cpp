@@ -1288,18 +1288,23 @@ TEST_F(Recording, WaitForAConditionIsOfWhatTheThreadDidThatEndedIt) {
   EXPECT_EQ(by_holder["program+300!"].longest_ns, 90 * kMs);
 }
 
+// Of a thread that runs, at a spin lock unless that is 0.
+Sample sample_at(std::uint64_t time_ns, std::uint64_t cpu_ns, std::uint64_t pc, std::uint64_t lock) {
+  Sample s;
+  s.words = {pc};
+  s.time_ns = time_ns;
+  s.cpu_ns = cpu_ns;
+  if (lock != 0) s.flags = wire::kAtSpinLock;
+  s.data_address = lock;
+  return s;
+}
+
 TEST_F(Recording, SpinningForALockIsCpuTimeAndHeldWhereItIsReleased) {
   constexpr std::uint64_t kLock = 0x7000;
   fake_.thread(1, 101, kStart);
   const auto sample = [&](std::uint32_t slot, std::uint64_t ms, std::uint64_t cpu_ms, std::uint64_t pc,
                           std::uint64_t lock = 0) {
-    Sample s;
-    s.words = {pc};
-    s.time_ns = kStart + ms * kMs;
-    s.cpu_ns = cpu_ms * kMs;
-    if (lock != 0) s.flags = wire::kAtSpinLock;
-    s.data_address = lock;
-    fake_.sample(slot, s);
+    fake_.sample(slot, sample_at(kStart + ms * kMs, cpu_ms * kMs, pc, lock));
   };
   const auto release = [&](std::uint32_t slot, std::uint64_t ms, std::uint64_t behind_call) {
     fake_.tie(slot, wire::ThreadTieKind::kUnlocked, kStart + ms * kMs, behind_call, kLock, 0);
@@ -1339,13 +1344,8 @@ TEST_F(Recording, WaitsForASpinLockGoOnWhileThereIsNoProcessor) {
   fake_.thread(1, 101, kStart);
   const auto sample = [&](std::uint64_t us, std::uint64_t cpu_us, std::uint64_t pc, std::uint64_t lock,
                           wire::Trigger trigger) {
-    Sample s;
-    s.words = {pc};
-    s.time_ns = kStart + us * 1000;
-    s.cpu_ns = cpu_us * 1000;
+    Sample s = sample_at(kStart + us * 1000, cpu_us * 1000, pc, lock);
     s.trigger = trigger;
-    if (lock != 0) s.flags = wire::kAtSpinLock;
-    s.data_address = lock;
     fake_.sample(0, s);
   };
   std::uint64_t us = 10'000, cpu_us = 10'000;
@@ -1369,13 +1369,7 @@ TEST_F(Recording, ALongSpinIsOfWhoReleasesTheLockInTheEnd) {
   constexpr std::uint64_t kLock = 0x7000, kSamples = 1000;
   fake_.thread(1, 101, kStart);
   const auto sample = [&](std::uint64_t ms, std::uint64_t pc, std::uint64_t lock) {
-    Sample s;
-    s.words = {pc};
-    s.time_ns = kStart + ms * kMs;
-    s.cpu_ns = ms * kMs;
-    if (lock != 0) s.flags = wire::kAtSpinLock;
-    s.data_address = lock;
-    fake_.sample(0, s);
+    fake_.sample(0, sample_at(kStart + ms * kMs, ms * kMs, pc, lock));
   };
   sample(1, kProgram + 0x100, 0);
   for (std::uint64_t i = 0; i < kSamples; ++i) {
