@@ -9,8 +9,8 @@ namespace clusterprof::agent {
 void before_filter_by_prctl(long mode, long program) noexcept;
 void before_filter(long operation, long program) noexcept;
 
-// True if that has happened in this process, or in one that it was forked from: there may be no system call
-// of ours any more.
+// True if a filter has ended the recording of this process, or of one that it was forked from: from then on
+// we make no system call.
 bool filter_has_ended_recording() noexcept;
 
 }  // namespace clusterprof::agent

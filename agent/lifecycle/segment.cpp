@@ -338,7 +338,8 @@ void unmap_segment(wire::SegmentHeader* segment) noexcept { unmap_memory(segment
 
 namespace {
 
-// Elsewhere first: a mapping that fails in this place, as with vm.overcommit_memory=2, may leave a hole.
+// The memory is mapped elsewhere first: a mapping in this place that fails, as it may with
+// vm.overcommit_memory=2, can leave a hole.
 bool put_zeroed_memory(std::uint8_t* at, std::uint64_t bytes) noexcept {
   void* const memory = map_memory(bytes);
   if (memory == nullptr) return false;
@@ -356,7 +357,7 @@ void blank_segment(wire::SegmentHeader* segment) noexcept {
   constexpr std::uint64_t kHeader = (sizeof(wire::SegmentHeader) + kPage - 1) / kPage * kPage;
   const std::uint64_t bytes = segment->segment_bytes;
   auto* const at = reinterpret_cast<std::uint8_t*>(segment);
-  // Without a header, little is looked for in the rest: it may stay the parent's.
+  // With an empty header our code hardly looks at the rest, which may stay the parent's.
   if (put_zeroed_memory(at, kHeader)) put_zeroed_memory(at + kHeader, bytes - kHeader);
 }
 

@@ -133,8 +133,8 @@ inline std::uint32_t write_surroundings(const ThreadContext& context, std::uint6
   return count;
 }
 
-// What said where busy code began, before other code did. A handler of the program's may have interrupted
-// code of ours that has just said so and is not busy yet: whoever begins later puts this back at its end.
+// Where busy code said that it began. A handler of the program's may interrupt code of ours that has said so
+// and is not busy yet; what begins in the handler keeps this, and puts it back at its end.
 struct BusyFrame {
   std::uintptr_t frame;
   std::uint32_t return_address;  // its lower half

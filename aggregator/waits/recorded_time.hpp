@@ -38,8 +38,8 @@ class RecordedTime {
       each(begin_ns, end_ns, [&](std::int64_t from, std::int64_t to) { ns += to - from; });
       return ns;
     }
-    // How much of the time between the two Interval::useful_ns is about: with --standby what was recorded. A
-    // light run knows how long its ranks were in MPI all the time.
+    // The part of the time between the two that Interval::useful_ns is a part of: with --standby what was
+    // recorded; otherwise all of it, as a light run knows at any time how long its ranks were in MPI.
     [[nodiscard]] std::int64_t told_between(std::int64_t begin_ns, std::int64_t end_ns) const {
       return standby_ ? between(begin_ns, end_ns) : std::max<std::int64_t>(end_ns - begin_ns, 0);
     }

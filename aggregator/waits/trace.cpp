@@ -381,9 +381,9 @@ std::span<const shard::RecordingWindow> windows_of(const shard::ShardData& merge
   return {begin, end};
 }
 
-// What is at most to be added to times of the lane for those since its rank began: no event ended after the
-// rank, or after the window that it belongs to. The last event belongs to the last window, unless a run on
-// standby tells otherwise.
+// The largest number that, added to the lane's times, can make them times since its rank began: no event
+// ended after the rank did, or after the window in which it was recorded. The last event is taken to be of
+// the last window, but in a run on standby, whose events tell more.
 std::int64_t most_since_start(const shard::ShardData& merged, const Trace& trace, const Lane& lane) {
   const shard::Rank& rank = merged.ranks[lane.rank];
   const std::span<const shard::RecordingWindow> windows = windows_of(merged, lane.rank);
@@ -400,7 +400,7 @@ std::int64_t most_since_start(const shard::ShardData& merged, const Trace& trace
   std::size_t window = 0;
   for (std::uint32_t e = lane.first; e != lane.end; e = trace.call_end(e)) {
     const Event& event = trace.events[e];
-    // Before its end. A call over several windows is as if it had been in one stretch.
+    // Before the event's end. A call that lasts over several windows counts as one stretch.
     const std::int64_t most_left_out_ns = event.exit_ns - event.useful_ns - calls_ns + init_ns;
     for (; window + 1 != windows.size(); ++window) {
       const std::int64_t until_next_ns =

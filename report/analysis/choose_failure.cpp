@@ -345,7 +345,8 @@ class FailureChoice {
 }  // namespace
 
 const NoteRecord* launcher_that_ended_first(const Analysis& analysis) {
-  // It sees the end of a rank by what that closes, and may be gone before the kernel is done with the rank.
+  // It learns of a rank's end by the connection that this closes, and may be gone before the kernel has ended
+  // the rank.
   if (was_killed_before_others_were_ended(analysis)) return nullptr;
   const auto& notes = analysis.run.notes;
   const auto note = std::ranges::find(notes, shard::NoteCode::kLauncherGone, &NoteRecord::code);

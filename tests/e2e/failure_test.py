@@ -287,7 +287,7 @@ ENDS = {
 }
 # Its launcher kills the others, too, so that nobody knows who killed the first.
 OF_MPICH = {"kill": (None, r"Ranks 0-2 were ended by SIGKILL; rank 1, the first of them, was last seen in work\(.*\) ranks.cpp:LINE\."),
-            # It kills at once what SIGTERM has not ended yet.
+            # It sends SIGKILL right after SIGTERM, and the rank may not have ended by then.
             "limit": (dict(kind="time_limit"), ENDS["limit"][1])}
 FAULTS = ("segv", "bus", "fpe", "ill")
 
