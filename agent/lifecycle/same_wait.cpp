@@ -81,6 +81,8 @@ bool has_moved(ThreadRecord& record, std::uint64_t cpu_ns, const AskKernel& ask)
   // It is not known yet at which value. By then a thread can be in another wait, with less CPU time than our
   // handler may have taken.
   if (cpu_ns > sampled_ns + record.sampled_cost_ns.load(std::memory_order_relaxed) + kMovedNs) return true;
+  // A tick that came while our handler was at work is taken in the wait to which that returns.
+  if (record.tick != Tick::kMonotonic && record.sampled_running.load(std::memory_order_relaxed)) return true;
   BlockedCall call = {};
   const CallState state = ask.call(record, call);
   if (state == CallState::kRuns) return false;  // the next look tells where it goes

@@ -120,6 +120,7 @@ void fill_record(ThreadRecord& record, const BeginningThread& thread) noexcept {
   record.sampled_sp.store(0, std::memory_order_relaxed);
   record.sampled_waits.store(0, std::memory_order_relaxed);
   record.sampled_switches.store(0, std::memory_order_relaxed);
+  record.sampled_running.store(true, std::memory_order_relaxed);
   record.tick_stride.store(1, std::memory_order_relaxed);
   record.usual_cost_ns = record.tick_end_cpu_ns = 0;
   record.transfer_frame.store(0, std::memory_order_relaxed);

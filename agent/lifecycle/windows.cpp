@@ -43,6 +43,7 @@ void begin_for(ThreadRecord& record) noexcept {
   record.sampled_cost_ns.store(0, kRelaxed);
   record.sampled_waits.store(0, kRelaxed);
   record.sampled_switches.store(0, kRelaxed);
+  record.sampled_running.store(true, kRelaxed);
   record.signalled = false;
   WatchState& watch = record.watch;
   watch.next_ns = watch.same_since_ns = now_ns;

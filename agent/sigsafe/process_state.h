@@ -165,6 +165,7 @@ struct ThreadRecord {
   // If it met it blocked: how often the thread had given its processor up by then to wait for something, and
   // how often it had lost it in either way. Both 0: not known.
   std::atomic<std::uint64_t> sampled_waits, sampled_switches;
+  std::atomic<bool> sampled_running;       // it was no sample of a thread that waits
   std::atomic<std::uint32_t> timer_off;    // kMonotonic: the handler stopped it, the thread is blocked
   std::atomic<std::uint32_t> signal_sent;  // watcher: 1 before the signal; handler: 0
   // What the kernel said the thread was blocked in when the signal was sent; number -1: nothing.

@@ -693,6 +693,7 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
     return true;
   }
   note_waits(context, record, choice.trigger, now);
+  record.sampled_running.store(choice.trigger != wire::Trigger::kBlocked, std::memory_order_relaxed);
   record.sampled_cost_ns.store(told_cost_ns, std::memory_order_relaxed);
   const auto& registers = interrupted.uc_mcontext.gregs;
   record.sampled_pc.store(static_cast<std::uint64_t>(registers[REG_RIP]), std::memory_order_relaxed);

@@ -289,11 +289,11 @@ void SampleCharger::add_mutex_wait(RawMutexKey mutex, const RawMutexWait& wait, 
 }
 
 void SampleCharger::end_mutex_wait(RecordedThread& thread, std::uint64_t time_ns,
-                                   std::optional<std::uint64_t> cpu_ns) {
+                                   std::optional<std::uint64_t> cpu_ns, bool may_go_on) {
   if (const std::uint64_t wait_ns = thread.mutex_wait_ns(time_ns, cpu_ns); wait_ns != 0) {
     if (thread.awaits_wake)
-      wakes_.ended(
-          {thread.mutex, thread.tid, thread.mutex_since_ns, time_ns, thread.mutex_before_ns, wait_ns});
+      wakes_.ended({thread.mutex, thread.tid, thread.mutex_since_ns, time_ns, thread.mutex_before_ns, wait_ns,
+                    may_go_on});
     else
       add_mutex_wait(thread.mutex, {wait_ns, 1, wait_ns});
   }
@@ -344,7 +344,7 @@ std::map<RawMutexKey, RawMutexWait> SampleCharger::mutex_waits() const {
 
 void SampleCharger::settle_waits(std::uint64_t until_ns) {
   wakes_.settle(
-      until_ns, [this](const EndedWait& ended) { settle(ended); },
+      until_ns, [this](const EndedWait& ended, const Wake* wake) { settle(ended, wake); },
       [this](const Spin& spin) {
         RawMutexKey key = spin.key;
         if (const Release* const release = wakes_.find(spin); release != nullptr)
@@ -354,8 +354,7 @@ void SampleCharger::settle_waits(std::uint64_t until_ns) {
       });
 }
 
-void SampleCharger::settle(const EndedWait& ended) {
-  const Wake* const wake = wakes_.find(ended);
+void SampleCharger::settle(const EndedWait& ended, const Wake* wake) {
   if (wake == nullptr) return add_mutex_wait(ended.key, {ended.wait_ns, 1, ended.wait_ns});
   // Until it was woken: what it did then, before it was sampled again, is no part of the wait.
   const std::uint64_t wait_ns = ended.before_ns + wake->time_ns - ended.seen_ns;
@@ -372,21 +371,33 @@ void SampleCharger::settle(const EndedWait& ended) {
 void SampleCharger::take_mutex(RecordedThread& thread, const wire::SampleRecord& record, bool blocked,
                                const ChargeTarget& target, const ThreadAccount::Charged& charged,
                                std::uint64_t time_ns) {
-  end_mutex_wait(thread, time_ns, record.cpu_ns);
+  const bool has_holder = (record.flags & wire::kAtMutex) != 0;
+  const bool awaits_wake = (record.flags & wire::kAtWord) != 0;
+  const bool waits = blocked && (has_holder || awaits_wake) && target.category == shard::Category::kIdle;
+  RawMutexKey key;
+  if (waits) {
+    const std::uint32_t holder_path =
+        has_holder && path_of_thread_ ? path_of_thread_(record.mutex_holder) : 0;
+    const StackResolver::DataPlace place = stacks_.data_place(record.data_address);
+    key = {target.path, holder_path, record.data_address, place.module, place.elf_address};
+  }
+  // A tick that came while the handler was at work finds the thread in the wait to which that returns.
+  constexpr std::uint64_t kMostOfHandlerNs = 1'000'000;
+  const bool is_in_call = (record.flags & wire::kInSyscall) != 0;
+  const bool goes_on = !blocked && is_in_call && thread.awaits_wake && target.path == thread.mutex.path &&
+                       record.cpu_ns - thread.mutex_since_cpu_ns < kMostOfHandlerNs;
+  const bool may_go_on = awaits_wake && thread.awaits_wake && key == thread.mutex;
+  if (!goes_on) end_mutex_wait(thread, time_ns, record.cpu_ns, may_go_on);
   if (charged.unseen_wait_ns != 0 && thread.last_mutex.address != 0)
     add_mutex_wait(thread.last_mutex, {charged.unseen_wait_ns, 0, 0});
   take_spin(thread, record, target, charged, time_ns);
   if (!blocked) return;
   thread.last_mutex = {};
-  const bool has_holder = (record.flags & wire::kAtMutex) != 0;
-  const bool awaits_wake = (record.flags & wire::kAtWord) != 0;
-  if (!(has_holder || awaits_wake) || target.category != shard::Category::kIdle) return;
-  const std::uint32_t holder_path = has_holder && path_of_thread_ ? path_of_thread_(record.mutex_holder) : 0;
-  const StackResolver::DataPlace place = stacks_.data_place(record.data_address);
-  thread.mutex = {target.path, holder_path, record.data_address, place.module, place.elf_address};
+  if (!waits) return;
+  thread.mutex = key;
   thread.mutex_since_ns = time_ns;
   thread.mutex_since_cpu_ns = record.cpu_ns;
-  thread.mutex_before_ns = charged.waited_ns;
+  thread.mutex_before_ns = may_go_on ? 0 : charged.waited_ns;
   thread.awaits_wake = awaits_wake;
   if (has_holder) thread.last_mutex = thread.mutex;
 }

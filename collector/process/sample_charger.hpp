@@ -155,13 +155,15 @@ class SampleCharger {
                   std::uint64_t time_ns);
   void take_edge(RecordedThread& thread, bool begins, std::uint64_t time_ns, std::uint64_t cpu_ns);
   // A wait that the sample before has seen ends; and one may begin.
-  void end_mutex_wait(RecordedThread& thread, std::uint64_t time_ns, std::optional<std::uint64_t> cpu_ns);
+  // `may_go_on`: the thread waits for the same word at the same place.
+  void end_mutex_wait(RecordedThread& thread, std::uint64_t time_ns, std::optional<std::uint64_t> cpu_ns,
+                      bool may_go_on = false);
   void end_spins(RecordedThread& thread, std::uint64_t time_ns);
   static void unite_spins(std::vector<Spin>& spins);
   void end_waits(RecordedThread& thread, std::uint64_t time_ns, std::optional<std::uint64_t> cpu_ns);
   void add_mutex_wait(RawMutexKey mutex, const RawMutexWait& wait, std::size_t most = kMostMutexWaits);
   // Charges the wait to what the thread that ended it did meanwhile.
-  void settle(const EndedWait& ended);
+  void settle(const EndedWait& ended, const Wake* wake);
   void take_mutex(RecordedThread& thread, const wire::SampleRecord& record, bool blocked,
                   const ChargeTarget& target, const ThreadAccount::Charged& charged, std::uint64_t time_ns);
   void take_spin(RecordedThread& thread, const wire::SampleRecord& record, const ChargeTarget& target,

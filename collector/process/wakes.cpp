@@ -2,6 +2,7 @@
 #include "collector/process/wakes.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace clusterprof::collector {
@@ -132,15 +133,39 @@ const Release* Wakes::find(const Spin& spin) {
   return nullptr;
 }
 
-void Wakes::settle(std::uint64_t until_ns, const std::function<void(const EndedWait&)>& take,
-                   const std::function<void(const Spin&)>& take_spin) {
+void Wakes::settle_ended(std::uint64_t until_ns,
+                         const std::function<void(const EndedWait&, const Wake*)>& take) {
   // Who was woken first is seen first.
   std::stable_sort(ended_.begin(), ended_.end(),
                    [](const EndedWait& a, const EndedWait& b) { return a.end_ns < b.end_ns; });
   const auto later = std::find_if(ended_.begin(), ended_.end(),
                                   [&](const EndedWait& wait) { return wait.end_ns > until_ns; });
-  std::for_each(ended_.begin(), later, take);
-  ended_.erase(ended_.begin(), later);
+  std::vector<EndedWait> left;
+  for (auto wait = ended_.begin(); wait != later; ++wait) {
+    const Wake* const wake = find(*wait);
+    if (wake == nullptr && wait->may_go_on) {
+      // Nobody has woken it in between: it is one wait, of which more than one sample was taken.
+      const auto rest = std::find_if(wait + 1, ended_.end(), [&](const EndedWait& other) {
+        return other.tid == wait->tid && other.seen_ns == wait->end_ns && other.key == wait->key;
+      });
+      if (rest != ended_.end()) {
+        rest->before_ns += wait->wait_ns;
+        rest->wait_ns += wait->wait_ns;
+        continue;
+      }
+      if (until_ns != std::numeric_limits<std::uint64_t>::max()) {
+        left.push_back(*wait);
+        continue;
+      }
+    }
+    take(*wait, wake);
+  }
+  ended_.insert(ended_.erase(ended_.begin(), later), left.begin(), left.end());
+}
+
+void Wakes::settle(std::uint64_t until_ns, const std::function<void(const EndedWait&, const Wake*)>& take,
+                   const std::function<void(const Spin&)>& take_spin) {
+  settle_ended(until_ns, take);
   for (auto& [word, wakes] : of_word_)
     for (; !wakes.empty() && wakes.front().time_ns + kKeptNs < until_ns; --wake_count_) wakes.pop_front();
   std::erase_if(of_word_, [](const auto& word) { return word.second.empty(); });

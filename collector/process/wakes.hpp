@@ -70,6 +70,7 @@ struct EndedWait {
   std::uint64_t seen_ns = 0, end_ns = 0;  // when it was seen waiting, and when it was seen again
   std::uint64_t before_ns = 0;            // how long it had waited at the first
   std::uint64_t wait_ns = 0;              // if nobody is known to have ended it
+  bool may_go_on = false;                 // it was seen again waiting for the same there
 };
 
 // One or more samples in a row of a thread in the loop that waits for a spin lock.
@@ -87,14 +88,12 @@ class Wakes {
   void add(std::uint64_t address, const Release& release);
   void ended(const EndedWait& wait) { ended_.push_back(wait); }
   void spun(const Spin& spin) { spins_.push_back(spin); }
-  // The first one after the wait was seen that has ended no other one; null: not known.
-  [[nodiscard]] const Wake* find(const EndedWait& wait);
   // The first one after it was seen. A thread that had no processor when the lock was released is still seen
   // at it: then the last one before that. Null: not known.
   [[nodiscard]] const Release* find(const Spin& spin);
-  // Passes on the waits that had ended by then, in the order of their ends, and forgets what ended waits long
-  // before.
-  void settle(std::uint64_t until_ns, const std::function<void(const EndedWait&)>& take,
+  // Passes on the waits that had ended by then, in the order of their ends, and what ended each; null: not
+  // known. Forgets what ended waits long before. The largest time: all that there are.
+  void settle(std::uint64_t until_ns, const std::function<void(const EndedWait&, const Wake*)>& take,
               const std::function<void(const Spin&)>& take_spin);
   [[nodiscard]] const std::vector<EndedWait>& unsettled() const noexcept { return ended_; }
   [[nodiscard]] const std::vector<Spin>& unsettled_spins() const noexcept { return spins_; }
@@ -107,6 +106,9 @@ class Wakes {
   static constexpr std::uint32_t kMostOffset = 64;
   static constexpr std::uint64_t kKeptNs = 10'000'000'000, kReleasesKeptNs = 3'000'000'000;
 
+  // The first one after the wait was seen that has ended no other one; null: not known.
+  [[nodiscard]] const Wake* find(const EndedWait& wait);
+  void settle_ended(std::uint64_t until_ns, const std::function<void(const EndedWait&, const Wake*)>& take);
   void forget_oldest();
   void forget_releases(std::uint64_t before_ns);
 

@@ -62,6 +62,7 @@ class SameWait : public testing::Test {
     record_->sampled_cost_ns = kHandlerNs;
     record_->sampled_waits = kWaits;
     record_->sampled_switches = kWaits + 20;
+    record_->sampled_running = false;
     record_->sampled_cpu_ns = cpu_ns;
   }
   // How often the thread had got a processor when it was signalled, and by the look at this CPU time.
@@ -80,6 +81,14 @@ TEST_F(SameWait, StaysUntilItsClockAdvancesAndTheKernelIsAskedOnce) {
   EXPECT_EQ(g_kernel.asked, 1);
   EXPECT_TRUE(moved_at(kRestNs + 1));
   EXPECT_EQ(g_kernel.asked, 1);
+}
+
+// A tick that came while the handler was at work: its sample counts the thread as running.
+TEST_F(SameWait, AThreadWhoseLastSampleWasThatOfATickHasToBeSampledWhereItWaits) {
+  record_->sampled_running = true;
+  EXPECT_TRUE(moved_at(kRestNs));
+  sample(kRestNs);
+  EXPECT_FALSE(moved_at(kRestNs + kHandlerNs));
 }
 
 TEST_F(SameWait, AnotherCallIsAnotherWaitHoweverLittleTheThreadHasRun) {

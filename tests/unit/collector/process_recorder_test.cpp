@@ -1288,6 +1288,61 @@ TEST_F(Recording, WaitForAConditionIsOfWhatTheThreadDidThatEndedIt) {
   EXPECT_EQ(by_holder["program+300!"].longest_ns, 90 * kMs);
 }
 
+// On a busy machine, a wait may be sampled more than once, and by a tick that came in our handler.
+TEST_F(Recording, AWaitOfMoreThanOneSampleIsOneWait) {
+  constexpr std::uint64_t kWord = 0x7000;
+  fake_.thread(1, 101, kStart);
+  Sample waiter;
+  waiter.words = {kLibc + 1};
+  waiter.syscall_nr = SYS_futex;
+  const auto wait = [&](std::uint64_t ms, wire::Trigger trigger) {
+    const bool blocked = trigger == wire::Trigger::kBlocked;
+    waiter.time_ns = kStart + ms * kMs;
+    waiter.trigger = trigger;
+    waiter.flags = blocked ? wire::kInSyscall | wire::kAtWord : std::uint32_t{wire::kInSyscall};
+    waiter.data_address = blocked ? kWord : 0;
+    fake_.sample(0, waiter);
+  };
+  const auto run = [&](std::uint32_t slot, std::uint64_t ms, std::uint64_t pc) {
+    Sample s;
+    s.words = {pc};
+    s.time_ns = kStart + ms * kMs;
+    s.cpu_ns = ms * kMs;
+    fake_.sample(slot, s);
+  };
+  const auto wake = [&](std::uint64_t ms) {
+    fake_.tie(1, wire::ThreadTieKind::kWoke, kStart + ms * kMs, kStart + ms * kMs, kWord, 0);
+  };
+  run(1, 5, kProgram + 0x200);
+  run(1, 15, kProgram + 0x200);
+  wait(30, wire::Trigger::kBlocked);  // since the start
+  wait(31, wire::Trigger::kCpuTimer);
+  wait(60, wire::Trigger::kBlocked);
+  recorder().poll(kStart + 65 * kMs);
+  recorder().poll(kStart + 700 * kMs);
+  recorder().poll(kStart + 700 * kMs);
+  wait(800, wire::Trigger::kBlocked);
+  wake(900);
+  wait(910, wire::Trigger::kBlocked);  // another one
+  wake(950);
+  waiter = {};
+  waiter.words = {kProgram + 0x100};
+  waiter.time_ns = kStart + 960 * kMs;
+  waiter.cpu_ns = kMs;
+  fake_.sample(0, waiter);
+  for (int i = 0; i < 2; ++i) recorder().poll(kStart + 1600 * kMs);
+  RawMutexWait all, held;
+  for (const auto& [key, of_key] : recorder().report(kStart + 1600 * kMs).mutex_waits) {
+    all.add(of_key);
+    if (key.holder_path != 0) held.add(of_key);
+  }
+  EXPECT_EQ(all.samples, 2u);
+  EXPECT_EQ(all.longest_ns, 900 * kMs);
+  EXPECT_EQ(all.wait_ns, (900 + 40) * kMs) << "what it did between the wake and its next wait is not known";
+  EXPECT_EQ(held.samples, 2u);
+  EXPECT_EQ(held.wait_ns, (900 - 5 + 40) * kMs);
+}
+
 // Of a thread that runs, at a spin lock unless that is 0.
 Sample sample_at(std::uint64_t time_ns, std::uint64_t cpu_ns, std::uint64_t pc, std::uint64_t lock) {
   Sample s;
