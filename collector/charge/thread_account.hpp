@@ -111,6 +111,8 @@ class ThreadAccount {
     // Before a sample of a blocked thread: how long it had been there. And how long it has waited since the
     // last sample without being seen, where it was seen waiting last.
     std::uint64_t waited_ns = 0, unseen_wait_ns = 0;
+    // Between two samples of a blocked thread: how long it waited, where it was seen first or then.
+    std::uint64_t between_ns = 0;
   };
   template <typename Sink>
   Charged sample(std::uint64_t time_ns, std::uint64_t cpu_ns, bool blocked, const KernelUse& kernel,
@@ -145,6 +147,8 @@ class ThreadAccount {
       if (!blocked_) {
         charge(target, waited, off, 0, sink);
         charged.waited_ns = off;
+      } else {
+        charged.between_ns = off;
       }
       carry(ran_in, cpu);
     } else {

@@ -289,11 +289,11 @@ void SampleCharger::add_mutex_wait(RawMutexKey mutex, const RawMutexWait& wait, 
 }
 
 void SampleCharger::end_mutex_wait(RecordedThread& thread, std::uint64_t time_ns,
-                                   std::optional<std::uint64_t> cpu_ns, bool may_go_on) {
+                                   std::optional<std::uint64_t> cpu_ns, const SeenWaiting& again) {
   if (const std::uint64_t wait_ns = thread.mutex_wait_ns(time_ns, cpu_ns); wait_ns != 0) {
     if (thread.awaits_wake)
       wakes_.ended({thread.mutex, thread.tid, thread.mutex_since_ns, time_ns, thread.mutex_before_ns, wait_ns,
-                    may_go_on});
+                    again.between_ns, again.may_go_on});
     else
       add_mutex_wait(thread.mutex, {wait_ns, 1, wait_ns});
   }
@@ -303,7 +303,7 @@ void SampleCharger::end_mutex_wait(RecordedThread& thread, std::uint64_t time_ns
 
 void SampleCharger::end_waits(RecordedThread& thread, std::uint64_t time_ns,
                               std::optional<std::uint64_t> cpu_ns) {
-  end_mutex_wait(thread, time_ns, cpu_ns);
+  end_mutex_wait(thread, time_ns, cpu_ns, {});
   end_spins(thread, time_ns);
 }
 
@@ -387,7 +387,7 @@ void SampleCharger::take_mutex(RecordedThread& thread, const wire::SampleRecord&
   const bool goes_on = !blocked && is_in_call && thread.awaits_wake && target.path == thread.mutex.path &&
                        record.cpu_ns - thread.mutex_since_cpu_ns < kMostOfHandlerNs;
   const bool may_go_on = awaits_wake && thread.awaits_wake && key == thread.mutex;
-  if (!goes_on) end_mutex_wait(thread, time_ns, record.cpu_ns, may_go_on);
+  if (!goes_on) end_mutex_wait(thread, time_ns, record.cpu_ns, {charged.between_ns, may_go_on});
   if (charged.unseen_wait_ns != 0 && thread.last_mutex.address != 0)
     add_mutex_wait(thread.last_mutex, {charged.unseen_wait_ns, 0, 0});
   take_spin(thread, record, target, charged, time_ns);

@@ -155,9 +155,13 @@ class SampleCharger {
                   std::uint64_t time_ns);
   void take_edge(RecordedThread& thread, bool begins, std::uint64_t time_ns, std::uint64_t cpu_ns);
   // A wait that the sample before has seen ends; and one may begin.
-  // `may_go_on`: the thread waits for the same word at the same place.
+  // The sample that ends a wait finds the thread in a wait: as in EndedWait.
+  struct SeenWaiting {
+    std::uint64_t between_ns = 0;
+    bool may_go_on = false;
+  };
   void end_mutex_wait(RecordedThread& thread, std::uint64_t time_ns, std::optional<std::uint64_t> cpu_ns,
-                      bool may_go_on = false);
+                      const SeenWaiting& again);
   void end_spins(RecordedThread& thread, std::uint64_t time_ns);
   static void unite_spins(std::vector<Spin>& spins);
   void end_waits(RecordedThread& thread, std::uint64_t time_ns, std::optional<std::uint64_t> cpu_ns);

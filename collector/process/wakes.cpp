@@ -133,6 +133,14 @@ const Release* Wakes::find(const Spin& spin) {
   return nullptr;
 }
 
+void Wakes::ended(const EndedWait& wait) {
+  ended_.push_back(wait);
+  const auto begin = begins_.find(wait.tid);
+  if (begin == begins_.end()) return;
+  if (begin->second.seen_ns == wait.seen_ns) ended_.back().add_before(begin->second.before_ns);
+  if (begin->second.seen_ns <= wait.seen_ns) begins_.erase(begin);
+}
+
 void Wakes::settle_ended(std::uint64_t until_ns,
                          const std::function<void(const EndedWait&, const Wake*)>& take) {
   // Who was woken first is seen first.
@@ -143,24 +151,31 @@ void Wakes::settle_ended(std::uint64_t until_ns,
   std::vector<EndedWait> left;
   for (auto wait = ended_.begin(); wait != later; ++wait) {
     const Wake* const wake = find(*wait);
+    const auto next = std::find_if(wait + 1, ended_.end(), [&](const EndedWait& other) {
+      return other.tid == wait->tid && other.seen_ns == wait->end_ns;
+    });
     if (wake == nullptr && wait->may_go_on) {
       // Nobody has woken it in between: it is one wait, of which more than one sample was taken.
-      const auto rest = std::find_if(wait + 1, ended_.end(), [&](const EndedWait& other) {
-        return other.tid == wait->tid && other.seen_ns == wait->end_ns && other.key == wait->key;
-      });
-      if (rest != ended_.end()) {
-        rest->before_ns += wait->wait_ns;
-        rest->wait_ns += wait->wait_ns;
+      if (next != ended_.end() && next->key == wait->key) {
+        next->add_before(wait->wait_ns);
         continue;
       }
       if (until_ns != std::numeric_limits<std::uint64_t>::max()) {
         left.push_back(*wait);
         continue;
       }
+    } else if (wake != nullptr && wait->between_ns > wake->time_ns - wait->seen_ns) {
+      const std::uint64_t before_ns = wait->between_ns - (wake->time_ns - wait->seen_ns);
+      if (next != ended_.end())
+        next->add_before(before_ns);
+      else if (begins_.size() < kMostBegins)
+        begins_[wait->tid] = {wait->end_ns, before_ns};
     }
     take(*wait, wake);
   }
   ended_.insert(ended_.erase(ended_.begin(), later), left.begin(), left.end());
+  if (begins_.size() == kMostBegins)  // of threads that are gone, most likely
+    std::erase_if(begins_, [&](const auto& begin) { return begin.second.seen_ns + kKeptNs < until_ns; });
 }
 
 void Wakes::settle(std::uint64_t until_ns, const std::function<void(const EndedWait&, const Wake*)>& take,

@@ -70,7 +70,16 @@ struct EndedWait {
   std::uint64_t seen_ns = 0, end_ns = 0;  // when it was seen waiting, and when it was seen again
   std::uint64_t before_ns = 0;            // how long it had waited at the first
   std::uint64_t wait_ns = 0;              // if nobody is known to have ended it
-  bool may_go_on = false;                 // it was seen again waiting for the same there
+  // When it was seen again, it waited: for how long it had waited since it was seen first, in this wait and
+  // the next one; and whether that is for the same, at the same place.
+  std::uint64_t between_ns = 0;
+  bool may_go_on = false;
+
+  // It began earlier.
+  void add_before(std::uint64_t time_ns) {
+    before_ns += time_ns;
+    wait_ns += time_ns;
+  }
 };
 
 // One or more samples in a row of a thread in the loop that waits for a spin lock.
@@ -86,7 +95,7 @@ class Wakes {
  public:
   void add(std::uint64_t address, std::uint32_t offset, Wake wake);
   void add(std::uint64_t address, const Release& release);
-  void ended(const EndedWait& wait) { ended_.push_back(wait); }
+  void ended(const EndedWait& wait);
   void spun(const Spin& spin) { spins_.push_back(spin); }
   // The first one after it was seen. A thread that had no processor when the lock was released is still seen
   // at it: then the last one before that. Null: not known.
@@ -102,7 +111,8 @@ class Wakes {
   [[nodiscard]] RawMutexKey of_object(RawMutexKey key) const;
 
  private:
-  static constexpr std::size_t kMostWakes = 2048, kMostOffsets = 4096, kMostReleases = 65536;
+  static constexpr std::size_t kMostWakes = 2048, kMostOffsets = 4096, kMostReleases = 65536,
+                               kMostBegins = 4096;
   static constexpr std::uint32_t kMostOffset = 64;
   static constexpr std::uint64_t kKeptNs = 10'000'000'000, kReleasesKeptNs = 3'000'000'000;
 
@@ -116,6 +126,11 @@ class Wakes {
   std::size_t wake_count_ = 0;
   std::map<std::uint64_t, std::uint32_t> offsets_;  // of words in their objects
   std::vector<EndedWait> ended_;
+  struct Begin {
+    std::uint64_t seen_ns, before_ns;
+  };
+  std::unordered_map<std::int32_t, Begin>
+      begins_;  // by thread, of waits that had not ended when it was known
   // Of each word in the order of time, but for what came since the last settle().
   std::unordered_map<std::uint64_t, std::vector<Release>> releases_;
   std::size_t release_count_ = 0;

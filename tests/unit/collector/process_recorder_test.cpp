@@ -1325,22 +1325,25 @@ TEST_F(Recording, AWaitOfMoreThanOneSampleIsOneWait) {
   wake(900);
   wait(910, wire::Trigger::kBlocked);  // another one
   wake(950);
+  wait(970, wire::Trigger::kBlocked);
+  for (int i = 0; i < 2; ++i) recorder().poll(kStart + 1600 * kMs);
+  wake(1700);
   waiter = {};
   waiter.words = {kProgram + 0x100};
-  waiter.time_ns = kStart + 960 * kMs;
+  waiter.time_ns = kStart + 1710 * kMs;
   waiter.cpu_ns = kMs;
   fake_.sample(0, waiter);
-  for (int i = 0; i < 2; ++i) recorder().poll(kStart + 1600 * kMs);
+  for (int i = 0; i < 2; ++i) recorder().poll(kStart + 2300 * kMs);
   RawMutexWait all, held;
-  for (const auto& [key, of_key] : recorder().report(kStart + 1600 * kMs).mutex_waits) {
+  for (const auto& [key, of_key] : recorder().report(kStart + 2300 * kMs).mutex_waits) {
     all.add(of_key);
     if (key.holder_path != 0) held.add(of_key);
   }
-  EXPECT_EQ(all.samples, 2u);
+  EXPECT_EQ(all.samples, 3u);
   EXPECT_EQ(all.longest_ns, 900 * kMs);
-  EXPECT_EQ(all.wait_ns, (900 + 40) * kMs) << "what it did between the wake and its next wait is not known";
-  EXPECT_EQ(held.samples, 2u);
-  EXPECT_EQ(held.wait_ns, (900 - 5 + 40) * kMs);
+  EXPECT_EQ(all.wait_ns, 1700 * kMs) << "it has not run between a wake and its next wait";
+  EXPECT_EQ(held.samples, 3u);
+  EXPECT_EQ(held.wait_ns, (1700 - 5) * kMs);
 }
 
 // Of a thread that runs, at a spin lock unless that is 0.
