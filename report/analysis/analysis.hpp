@@ -335,6 +335,7 @@ struct FunctionRow {
   ActivitySeconds activity_s{};  // the same, finer
   // The same without the time in which helper threads were idle (Analysis::helper_idle_s).
   double active_self_s = 0, active_total_s = 0;
+  double main_self_s = 0, main_total_s = 0;  // of the ranks' main threads alone
   RankSpread active_spread;
   CounterAmounts counters;           // of self
   Seconds working_set_bytes;         // an estimate, of the rank with most; empty: not known
@@ -353,8 +354,9 @@ struct LineRow {
   ActivitySeconds activity_s{};  // the same, finer
   ActivitySeconds active_activity_s{};  // parts of active_self_s
   double active_self_s = 0, active_total_s = 0;
-  RankSpread active_spread;  // of active_self_s
-  CounterAmounts counters;   // of self
+  double main_self_s = 0, main_total_s = 0;  // of the ranks' main threads alone
+  RankSpread active_spread;                  // of active_self_s
+  CounterAmounts counters;                   // of self
 
   // Most of its time may be of lines behind it.
   [[nodiscard]] bool is_approximate() const { return 2 * approximate_s > self_s; }
@@ -374,6 +376,7 @@ struct CallTreeRow {
   std::uint32_t line = 0;  // where it starts; 0 unknown
   shard::FrameKind kind = shard::FrameKind::kNative;
   double self_s = 0, total_s = 0;  // without the time in which helper threads were idle
+  double main_total_s = 0;         // of the ranks' main threads alone
   CategorySeconds category_s{};    // parts of total_s
 };
 

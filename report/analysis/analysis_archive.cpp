@@ -386,12 +386,13 @@ CLUSTERPROF_MEMBERS(RankInfo, rank, node, pid, command, elapsed_s, paused_s, rec
 CLUSTERPROF_MEMBERS(RankSpread, min_s, mean_s, max_s, max_rank)
 CLUSTERPROF_MEMBERS(Efficiency, parallel, load_balance, communication, serialization, transfer)
 CLUSTERPROF_MEMBERS(FunctionRow, id, name, file, module, line, kind, self_s, total_s, cpu_s, spread,
-                    category_s, activity_s, active_self_s, active_total_s, active_spread, counters,
-                    working_set_bytes, working_set_is_more)
+                    category_s, activity_s, active_self_s, active_total_s, main_self_s, main_total_s,
+                    active_spread, counters, working_set_bytes, working_set_is_more)
 CLUSTERPROF_MEMBERS(LineRow, id, file, function, line, self_s, total_s, cpu_s, called_s, approximate_s,
-                    category_s, activity_s, active_activity_s, active_self_s, active_total_s, active_spread,
-                    counters)
-CLUSTERPROF_MEMBERS(CallTreeRow, parent, fold, name, file, module, line, kind, self_s, total_s, category_s)
+                    category_s, activity_s, active_activity_s, active_self_s, active_total_s, main_self_s,
+                    main_total_s, active_spread, counters)
+CLUSTERPROF_MEMBERS(CallTreeRow, parent, fold, name, file, module, line, kind, self_s, total_s, main_total_s,
+                    category_s)
 CLUSTERPROF_MEMBERS(MemoryRow, path, time_s, rank, rank_time_s, by_counters, bandwidth, misses_per_kilo,
                     working_set_bytes, working_set_is_more, accesses, cache_bytes)
 CLUSTERPROF_MEMBERS(MemoryLine, file, function, line, kind, called, domain, alloc_bytes, alloc_count,

@@ -31,6 +31,7 @@ struct TreeNode {
   std::uint32_t path = 0;                       // one of them
   Fold fold = Fold::kNone;                      // else `path` names the library's function or package
   std::uint64_t total = 0, self = 0;            // weights
+  std::uint64_t main_total = 0;                 // of main threads, where weights are nanoseconds
   std::array<std::uint64_t, kCategories> of{};  // amounts, by column
 };
 
@@ -40,6 +41,7 @@ struct Charge {
   std::uint32_t path = 0;
   std::size_t column = 0;  // below kCategories
   std::uint64_t weight = 0, amount = 0;
+  std::uint64_t main = 0;  // of `weight`, of main threads; 0 where that has no meaning
 };
 // Calls its argument with all charges.
 using EachCharge = std::function<void(const std::function<void(const Charge&)>&)>;
@@ -158,6 +160,7 @@ class Tree {
       TreeNode& node = nodes_[node_of_[charge.path]];
       node.self += charge.weight;
       node.total += charge.weight;
+      node.main_total += charge.main;
       node.of[charge.column] += charge.amount;
     });
     for (std::size_t n = nodes_.size(); n-- > 0;) {
@@ -165,6 +168,7 @@ class Tree {
       if (node.parent == kNone) continue;
       TreeNode& parent = nodes_[node.parent];
       parent.total += node.total;
+      parent.main_total += node.main_total;
       for (std::size_t c = 0; c < kCategories; ++c) parent.of[c] += node.of[c];
     }
   }
@@ -194,12 +198,19 @@ void Tree::describe(const TreeNode& node, Row& row) const {
 }
 
 // A node has at most the weight of its parent and stands behind it: whatever is kept, its parents are too.
+// What main threads do counts by itself, too: where others are many, it is little of all time.
 template <typename Add>
 void Tree::give(const Add& add) const {
   std::vector<std::uint32_t> kept;
-  const auto least = static_cast<std::uint64_t>(thresholds::kCallTree * static_cast<double>(whole()));
+  std::uint64_t main = 0;
+  for (const TreeNode& node : nodes_)
+    if (node.parent == kNone) main += node.main_total;
+  const auto least_of = [](std::uint64_t whole) {
+    return static_cast<std::uint64_t>(thresholds::kCallTree * static_cast<double>(whole));
+  };
+  const std::uint64_t least = least_of(whole()), least_main = std::max<std::uint64_t>(1, least_of(main));
   for (std::uint32_t n = 0; n < nodes_.size(); ++n)
-    if (nodes_[n].total >= least) kept.push_back(n);
+    if (nodes_[n].total >= least || nodes_[n].main_total >= least_main) kept.push_back(n);
   const auto larger = [this](std::uint32_t x, std::uint32_t y) {
     return std::tie(nodes_[y].total, x) < std::tie(nodes_[x].total, y);
   };
@@ -233,6 +244,7 @@ void Tree::give_times(std::vector<CallTreeRow>& rows) const {
     describe(node, row);
     row.self_s = to_seconds(node.self);
     row.total_s = to_seconds(node.total);
+    row.main_total_s = to_seconds(node.main_total);
     for (std::size_t c = 0; c < kCategories; ++c) row.category_s[c] = to_seconds(node.of[c]);
   });
 }
@@ -245,13 +257,14 @@ void find_call_tree(const PathTime& time, const CallPaths& paths, Analysis& anal
       for (std::size_t c = 0; c < kCategories; ++c) {
         const auto category = static_cast<Category>(c);
         const std::uint32_t cell = time.cell(path, category);
-        std::uint64_t ns = time.observed_main_ns(cell);
+        const std::uint64_t main_ns = time.observed_main_ns(cell);
+        std::uint64_t ns = main_ns;
         // As for functions: helper threads that are idle spend no time, unless it is for the GIL.
         if (const std::uint64_t helper_ns = time.observed_helper_ns(cell);
             helper_ns != 0 &&
             (category != Category::kIdle || activity_of(paths, path, category) == Activity::kGilWait))
           ns += helper_ns;
-        if (ns != 0) use({paths.counted(path, category), c, ns, ns});
+        if (ns != 0) use({paths.counted(path, category), c, ns, ns, main_ns});
       }
   };
   Tree(each_charge, paths).give_times(analysis.call_tree);

@@ -41,6 +41,7 @@ void sum_activities(Analysis& analysis) {
 
 struct FunctionSum {
   std::uint64_t self_ns = 0, active_ns = 0, total_ns = 0, active_total_ns = 0, cpu_ns = 0;
+  std::uint64_t main_ns = 0, main_total_ns = 0;
   std::array<std::uint64_t, kCategories> category_ns{};
   ActivityTimes activity_ns{};
 };
@@ -182,6 +183,7 @@ void FunctionTime::charge_cells(const PathTime& time, Sums& sums) const {
     }
     sums.inclusive[charge.path].all_ns += all_ns;
     sums.inclusive[charge.path].active_ns += active_ns;
+    sums.inclusive[charge.path].main_ns += main_ns;
     if (charge.line == kNone) sums.without_line_ns += all_ns;
     const std::uint32_t function = paths_.function(charge.path);
     if (function == kNone) {
@@ -192,6 +194,7 @@ void FunctionTime::charge_cells(const PathTime& time, Sums& sums) const {
     sum.self_ns += all_ns;
     sum.cpu_ns += time.cpu_ns(cell);
     sum.active_ns += active_ns;
+    sum.main_ns += main_ns;
     sum.category_ns[static_cast<std::size_t>(category)] += all_ns;
     sum.activity_ns[index(charge.activity)] += all_ns;
   }
@@ -204,15 +207,18 @@ void FunctionTime::add_inclusive_times(Sums& sums) const {
     const InclusiveTime here = sums.inclusive[path];
     sums.inclusive[paths_.parent(path)].all_ns += here.all_ns;
     sums.inclusive[paths_.parent(path)].active_ns += here.active_ns;
+    sums.inclusive[paths_.parent(path)].main_ns += here.main_ns;
     if (paths_.outermost_function(path)) {
       FunctionSum& function = sums.functions[paths_.function(path)];
       function.total_ns += here.all_ns;
       function.active_total_ns += here.active_ns;
+      function.main_total_ns += here.main_ns;
     }
     if (paths_.outermost_line(path)) {
       InclusiveTime& line = sums.lines[paths_.line(path)];
       line.all_ns += here.all_ns;
       line.active_ns += here.active_ns;
+      line.main_ns += here.main_ns;
     }
   }
 }
@@ -254,6 +260,8 @@ void FunctionTime::give_functions(const Sums& sums, const RankOrder& ranks, Anal
     row.spread = ranks.spread(sum.total_ns, total_[i]);
     row.active_self_s = to_seconds(sum.active_ns);
     row.active_total_s = to_seconds(sum.active_total_ns);
+    row.main_self_s = to_seconds(sum.main_ns);
+    row.main_total_s = to_seconds(sum.main_total_ns);
     row.active_spread = ranks.spread(sum.active_total_ns, active_[i]);
     give_seconds(sum.category_ns, row.category_s);
     give_seconds(sum.activity_ns, row.activity_s);

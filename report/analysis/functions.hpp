@@ -22,6 +22,7 @@ using ActivityTimes = std::array<std::uint64_t, kActivities>;  // nanoseconds
 // Of a path and what is below it.
 struct InclusiveTime {
   std::uint64_t all_ns = 0, active_ns = 0;
+  std::uint64_t main_ns = 0;  // in sums over all ranks only
 };
 
 // How the time of functions and lines is distributed over ranks. Their sums come from PathTime.

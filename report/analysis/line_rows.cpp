@@ -75,7 +75,7 @@ LineRow LineRows::operator[](std::size_t at) const {
   row.function = paths_.text(frame.name);
   row.line = frame.line;
 
-  std::uint64_t self_ns = 0, active_ns = 0, cpu_ns = 0, called_ns = 0, approximate_ns = 0;
+  std::uint64_t self_ns = 0, active_ns = 0, main_self_ns = 0, cpu_ns = 0, called_ns = 0, approximate_ns = 0;
   std::array<std::uint64_t, kCategories> category_ns{};
   ActivityTimes activity_ns{}, active_activity_ns{};
   for (const std::uint32_t cell : cells_.of(line)) {
@@ -85,6 +85,7 @@ LineRow LineRows::operator[](std::size_t at) const {
     const std::uint64_t here_active_ns = charge.is_work ? all_ns : main_ns;
     self_ns += all_ns;
     active_ns += here_active_ns;
+    main_self_ns += main_ns;
     cpu_ns += time_.cpu_ns(cell);
     const std::uint32_t source = paths_.source(charge.path);
     if (source != charge.path) called_ns += all_ns;
@@ -104,6 +105,8 @@ LineRow LineRows::operator[](std::size_t at) const {
   give_seconds(active_activity_ns, row.active_activity_s);
   row.active_self_s = to_seconds(active_ns);
   row.active_total_s = to_seconds(inclusive_[line].active_ns);
+  row.main_self_s = to_seconds(main_self_ns);
+  row.main_total_s = to_seconds(inclusive_[line].main_ns);
   row.active_spread = ranks_.spread(active_ns, functions_.active_time_of_line(line));
   counts_.add_up(counted_paths_.of(line), row.counters);
   return row;

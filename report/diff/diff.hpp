@@ -85,7 +85,10 @@ struct RunFacts {
   std::vector<Finding> findings;
   std::shared_ptr<const format::ShortPaths> names;  // for those who make sentences of the findings
 };
-RunFacts facts_of(const Analysis& analysis, std::string name);
+// Whose time functions and lines have. That of main threads adds up to what ranks took, however many other
+// threads computed meanwhile.
+enum class TimeOf : std::uint8_t { kAllThreads = 0, kMainThreads };
+RunFacts facts_of(const Analysis& analysis, std::string name, TimeOf whose = TimeOf::kAllThreads);
 
 // How much a number of single runs varies, by earlier runs of the program: standard deviation as a share of
 // the mean, with its degrees of freedom.
@@ -137,8 +140,8 @@ struct FindingChange {
   std::size_t a_runs = 0, b_runs = 0;
   // Means over the runs that have it and know that; of a run that has it more than once, the sum.
   std::optional<double> a_share, b_share, a_gain_s, b_gain_s;
-  // Of both gains. They are of the runs that know them by this method alone: a gain by replay is not comparable
-  // with one by sums. gains_differ: both sides have gains, but none by one method.
+  // Of both gains. They are of the runs that know them by this method alone: a gain by replay is not
+  // comparable with one by sums. gains_differ: both sides have gains, but none by one method.
   std::optional<GainMethod> gain_method;
   bool gains_differ = false;
 };

@@ -13,7 +13,7 @@ using Values = std::vector<Measured>;
 
 class Facts {
  public:
-  explicit Facts(const Analysis& analysis) : a_(analysis) {}
+  Facts(const Analysis& analysis, TimeOf whose) : a_(analysis), of_main_(whose == TimeOf::kMainThreads) {}
 
   void fill(RunFacts& facts) {
     const RunInfo& run = a_.run;
@@ -135,11 +135,12 @@ class Facts {
 
   void functions() {
     for (const FunctionRow& f : a_.functions) {
+      if (of_main_ && f.main_total_s == 0) continue;
       Subject subject{f.name, f.file, f.module, "", f.line, 0, f.kind};
       const bool sampled = f.kind != shard::FrameKind::kMpi;
       row(DiffTable::kFunctions, std::move(subject),
-          {seconds("self_s", f.active_self_s, true, sampled),
-           seconds("total_s", f.active_total_s, true, sampled)});
+          {seconds("self_s", of_main_ ? f.main_self_s : f.active_self_s, true, sampled),
+           seconds("total_s", of_main_ ? f.main_total_s : f.active_total_s, true, sampled)});
     }
   }
 
@@ -153,12 +154,13 @@ class Facts {
 
   void lines() {
     for (const LineRow& line : a_.lines) {
+      if (of_main_ && line.main_total_s == 0) continue;
       Subject subject;
       subject.file = line.file, subject.function = line.function, subject.line = line.line;
       subject.start = start_of(line.file, line.function);
       row(DiffTable::kLines, std::move(subject),
-          {seconds("self_s", line.active_self_s, true, true),
-           seconds("total_s", line.active_total_s, true, true)});
+          {seconds("self_s", of_main_ ? line.main_self_s : line.active_self_s, true, true),
+           seconds("total_s", of_main_ ? line.main_total_s : line.active_total_s, true, true)});
     }
   }
 
@@ -219,16 +221,17 @@ class Facts {
   }
 
   const Analysis& a_;
+  const bool of_main_;
   std::vector<FactRow> rows_;
   std::map<std::pair<std::string, std::string>, std::uint32_t> starts_;
 };
 
 }  // namespace
 
-RunFacts facts_of(const Analysis& analysis, std::string name) {
+RunFacts facts_of(const Analysis& analysis, std::string name, TimeOf whose) {
   RunFacts facts;
   facts.name = std::move(name);
-  Facts(analysis).fill(facts);
+  Facts(analysis, whose).fill(facts);
   return facts;
 }
 

@@ -262,7 +262,7 @@ class Scaler {
   }
 
   // Some functions shrink, others grow, so no law fits the elapsed time. But it is the sum of what single
-  // functions take, which have laws. Helper threads' time counts as far as the main thread's goes.
+  // functions take, which have laws.
   void find_laws_of_elapsed() {
     if (sizes_.size() < kLeastSizes) return;
     const std::vector<PerRun> functions = self_times();
@@ -499,7 +499,7 @@ class Scaler {
         node_of[i] = found->second;
         if (is_new) nodes.push_back({parent, &row, absent});
         Value& time = nodes[found->second].times[r];
-        time = time.value_or(0) + row.total_s / ranks(run);
+        time = time.value_or(0) + row.main_total_s / ranks(run);
       }
     }
     return nodes;

@@ -148,7 +148,7 @@ std::optional<double> size_of(const Analysis& analysis, const SizeOf& of) {
 
 ScaledRun scaled_run(const Analysis& analysis, std::string name, const SizeOf& of, double size) {
   ScaledRun run;
-  run.facts = facts_of(analysis, std::move(name));
+  run.facts = facts_of(analysis, std::move(name), TimeOf::kMainThreads);
   run.size = size;
   run.processors = static_cast<double>(analysis.run.ranks) * (of.by == ScaleBy::kThreads ? size : 1);
   run.elapsed_s = analysis.run.elapsed_s;

@@ -114,6 +114,20 @@ TEST(CallTree, IdleHelpersAreNotInIt) {
   EXPECT_DOUBLE_EQ(analysis.call_tree[0].total_s, analysis.sampled_s - analysis.helper_idle_s);
 }
 
+// One main thread among many others: what is a fifth of its time is little of all.
+TEST(CallTree, WhatMainThreadsDoIsKept) {
+  ProfileBuilder b(1);
+  const auto main = b.python("main", "m.py", 11, 10);
+  b.sampled(0, b.path({main, b.python("setup", "m.py", 5, 4)}), Category::kPython, 200);
+  b.sampled(0, b.path({main, b.native("work", "/x/a.out")}), Category::kNative, 800);
+  b.sampled(0, b.path({b.native("work", "/x/a.out")}), Category::kNative, 199'000, false);
+  b.sampled(0, b.path({b.native("log", "/x/a.out")}), Category::kNative, 100, false);
+  const Analysis analysis = analyse(testing::as_sampled(b.data));
+  EXPECT_EQ(shape(analysis.call_tree), "work 199/199, main 1/0 (work 0.8/0.8, setup 0.2/0.2)");
+  EXPECT_DOUBLE_EQ(analysis.call_tree[0].main_total_s, 0);
+  EXPECT_DOUBLE_EQ(analysis.call_tree[1].main_total_s, 1);
+}
+
 TEST(CallTree, IsBoundedAndKeepsTheLargest) {
   ProfileBuilder b(1);
   const auto main = b.python("main", "m.py", 11, 10);

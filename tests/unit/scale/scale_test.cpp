@@ -359,6 +359,70 @@ TEST(Scale, ThreadsAreProcessors) {
   EXPECT_NEAR(*report.sizes[1].speedup, 3.2, 1e-6);
 }
 
+// The threads of a rank share the work of kernel(); setup() is the main thread's alone.
+shard::ShardData threaded_run(std::uint32_t ranks, std::int32_t threads, std::uint64_t setup_ms,
+                              std::uint64_t kernel_ms) {
+  ProfileBuilder b(ranks);
+  const auto main = b.python("<module>", "/home/a/train.py", 90, 1);
+  const auto setup = b.path({main, b.python("setup", "/home/a/train.py", 13, 10)});
+  const auto kernel = b.path({main, b.native("kernel", "/u/a.out", "/u/a.c", 23)});
+  const auto of_thread = b.path(
+      {b.native("gomp_thread_start", "/usr/lib/libgomp.so.1"), b.native("kernel", "/u/a.out", "/u/a.c", 23)});
+  const auto logger = b.path({b.python("log", "/home/a/log.py", 5, 3)});
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    b.sampled(r, setup, Category::kPython, setup_ms);
+    b.sampled(r, kernel, Category::kNative, kernel_ms);
+    b.sampled(r, logger, Category::kPython, 500, false);
+    for (std::int32_t t = 1; t < threads; ++t) {
+      b.sampled(r, of_thread, Category::kNative, kernel_ms, false);
+      shard::Thread thread;
+      thread.rank = r, thread.pid = b.data.ranks[r].pid, thread.tid = thread.pid + t;
+      thread.kind = shard::ThreadKind::kOpenMp;
+      thread.start_utc_ns = b.data.run.start_utc_ns;
+      b.data.threads.push_back(thread);
+    }
+  }
+  b.lasts(setup_ms + kernel_ms);
+  return std::move(b.data);
+}
+
+TEST(Scale, WhatThreadsShareIsNotLost) {
+  const SizeOf threads = *parse_size_of("threads");
+  const ScaleReport report =
+      scale(kept({threaded_run(1, 1, 2000, 8000), threaded_run(1, 4, 2000, 2000)}, threads), threads, {});
+  ASSERT_EQ(report.sizes[1].size, 4);
+  EXPECT_EQ(report.mode, ScaleMode::kStrong);
+  const GrowthRow& kernel = row_of(report.functions, "kernel");
+  EXPECT_NEAR(*kernel.times[1].value, 2, 1e-6) << "not the 8 s of its threads";
+  EXPECT_NEAR(kernel.loss_s, 0, 1e-6) << "it scales ideally";
+  EXPECT_NEAR(*kernel.shares[1].value, 0.5, 1e-6);
+  EXPECT_NEAR(row_of(report.lines, "kernel").loss_s, 0, 1e-6);
+  const GrowthRow& setup = row_of(report.functions, "setup");
+  EXPECT_NEAR(setup.loss_s, 2 - 0.5, 1e-6);
+  for (const GrowthRow& row : report.functions)
+    EXPECT_NE(row.subject.name, "log") << "the main thread is never there";
+  ASSERT_EQ(report.losses.size(), 2u);
+  EXPECT_EQ(report.losses[0].subject.name, "<module>");
+  EXPECT_NEAR(report.losses[0].largest_s, 4, 1e-6);
+  EXPECT_EQ(report.losses[1].subject.name, "setup");
+  EXPECT_NEAR(report.losses[1].share, 1.5 / 4, 1e-6);
+}
+
+TEST(Scale, RanksWithThreadsAreNoMoreThanRanks) {
+  const ScaleReport report = scale(kept({threaded_run(1, 8, 1200, 2800), threaded_run(2, 8, 1000, 1400),
+                                         threaded_run(4, 8, 900, 700), threaded_run(8, 8, 850, 350)}),
+                                   kByRanks, {});
+  for (const auto* rows : {&report.functions, &report.lines})
+    for (const GrowthRow& row : *rows)
+      for (const SizedValue& share : row.shares) EXPECT_LE(share.value.value_or(0), 1 + 1e-9);
+  const GrowthRow& kernel = row_of(report.functions, "kernel");
+  EXPECT_NEAR(*kernel.shares[0].value, 0.7, 1e-6);
+  EXPECT_FALSE(calls_all(kernel));
+  EXPECT_FALSE(calls_all(row_of(report.lines, "kernel")));
+  EXPECT_NEAR(kernel.loss_s, 0, 1e-6);
+  EXPECT_NEAR(row_of(report.functions, "setup").loss_s, 0.85 - 0.15, 1e-6);
+}
+
 // --- regions -------------------------------------------------------------------------------------
 
 // Programs may number their steps in the names: there are many then.
