@@ -95,6 +95,76 @@ TEST_F(FileIoOf, AFindingLeavesOutWhatCallsLackedAProcessor) {
   EXPECT_EQ(testing::find_kind(analyse(b.data), FindingKind::kRankIo), nullptr);
 }
 
+// Workers that read ahead cost the rank nothing, however many they are.
+TEST_F(FileIoOf, WhatOthersThanMainThreadsReadIsNoFinding) {
+  ProfileBuilder b(2);
+  const auto load = b.python("__getitem__", "/home/u/data.py", 12, 10);
+  const auto step = b.path({b.python("step", "/home/u/train.py", 5, 1)});
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    b.data.ranks[r].processes = b.data.ranks[r].threads = 9;
+    b.sampled(r, step, shard::Category::kNative, 10'000);
+    b.sampled(r, b.path({load, b.kernel("read")}), shard::Category::kIo, 32'000, false);
+    b.file_called(r, b.path({load}), "/data/train.h5", IoOperation::kRead, 1'200'000, 32'000, 1'200'000'000);
+  }
+  const Analysis a = analyse(b.data);
+  EXPECT_EQ(testing::find_kind(a, FindingKind::kRankIo), nullptr);
+  EXPECT_EQ(testing::find_kind(a, FindingKind::kSmallIo), nullptr);
+  for (std::uint32_t r = 0; r < 2; ++r) b.data.ranks[r].processes = 1;
+  EXPECT_EQ(testing::find_kind(analyse(b.data), FindingKind::kRankIo), nullptr) << "of threads likewise";
+  shard::ShardData unseen = b.data;
+  std::erase_if(unseen.values, [](const shard::Value& value) { return !value.main_thread; });
+  EXPECT_EQ(testing::find_kind(analyse(unseen), FindingKind::kSmallIo), nullptr) << "it is not known whose";
+}
+
+TEST_F(FileIoOf, AFindingIsAboutWhatTheMainThreadHasOfTheCalls) {
+  ProfileBuilder b(12);
+  const auto log = b.python("log", "/home/u/log.py", 5, 1);
+  const auto log_sync = b.path({log, b.kernel("fsync")});
+  for (std::uint32_t r = 0; r < 12; ++r)
+    b.sampled(r, b.path({b.python("step", "/home/u/train.py", 5, 1)}), shard::Category::kNative,
+              r == 0 ? 8000 : 10'000);
+  b.data.ranks[0].threads = 5;
+  b.sampled(0, log_sync, shard::Category::kIo, 2000);
+  b.file_called(0, b.path({log}), "/data/log", IoOperation::kSync, 400, 4000);
+  const Analysis alone = analyse(b.data);
+  const Finding* finding = testing::find_kind(alone, FindingKind::kRankIo);
+  ASSERT_NE(finding, nullptr) << "its other threads are never there";
+  EXPECT_NEAR(finding->evidence.number(EvidenceKey::kRankShare), 0.4, 1e-9);
+  EXPECT_NEAR(finding->evidence.number(EvidenceKey::kCalls), 400, 1e-9);
+
+  b.sampled(0, log_sync, shard::Category::kIo, 2000, false);
+  const Analysis shared = analyse(b.data);
+  finding = testing::find_kind(shared, FindingKind::kRankIo);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_NEAR(finding->evidence.number(EvidenceKey::kRankShare), 0.2, 1e-9);
+  EXPECT_NEAR(finding->evidence.number(EvidenceKey::kCalls), 200, 1e-9);
+  EXPECT_NEAR(finding->gain_s.value(), 2, 1e-9);
+
+  // The rank with most time in the calls may be another one than that whose main thread is there.
+  b.data.ranks[1].threads = 5;
+  b.sampled(1, log_sync, shard::Category::kIo, 4000, false);
+  b.file_called(1, b.path({log}), "/data/log", IoOperation::kSync, 500, 5000);
+  EXPECT_EQ(testing::find_kind(analyse(b.data), FindingKind::kRankIo), nullptr);
+}
+
+TEST_F(FileIoOf, SmallCallsAreThoseOfMainThreads) {
+  ProfileBuilder b(1);
+  b.data.ranks[0].threads = 2;
+  const auto log = b.python("log", "/home/u/log.py", 5, 1);
+  const auto write = b.path({log, b.kernel("write")});
+  b.sampled(0, b.path({b.python("step", "/home/u/train.py", 5, 1)}), shard::Category::kNative, 9200);
+  b.sampled(0, write, shard::Category::kIo, 800);
+  b.sampled(0, write, shard::Category::kIo, 2400, false);
+  b.file_called(0, b.path({log}), "/data/log", IoOperation::kWrite, 4000, 3200, 40'000);
+  const Analysis a = analyse(b.data);
+  const Finding* const finding = testing::find_kind(a, FindingKind::kSmallIo);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_NEAR(finding->share.value(), 0.08, 1e-9);
+  EXPECT_NEAR(finding->gain_s.value(), 0.8, 1e-9);
+  EXPECT_NEAR(finding->evidence.number(EvidenceKey::kCalls), 1000, 1e-9);
+  EXPECT_NEAR(finding->evidence.number(EvidenceKey::kMeanBytes), 10, 1e-9);
+}
+
 TEST_F(FileIoOf, ManyFilesAreGroupedByDirectoryAndByName) {
   for (std::uint32_t i = 0; i < 4000; ++i)
     b_.file_called(i % 2, step_, "/scratch/out." + std::to_string(10000 + i) + ".dat", IoOperation::kWrite, 2,
