@@ -143,7 +143,7 @@ class Placement {
       if (lacked.all_s() >= thresholds::kWaitingForProcessor * rank.recorded_s) ranks.push_back(rank.rank);
       if (lacked.all_s() > most_of_rank_s) most_of_rank_s = lacked.all_s(), first = rank.rank;
     }
-    Finding& finding = add(Kind::kWaitingForProcessor, severity_of(share), FindingAction::kFreeNode);
+    Finding& finding = add(Kind::kWaitingForProcessor, severity_of(share), FindingAction::kNone);
     finding.share = share;
     finding.gain_s = std::min(most_of_rank_s, a_.run.elapsed_s);
     finding.ranks = std::move(ranks);
@@ -156,22 +156,28 @@ class Placement {
     return true;
   }
 
-  // The mean number of threads that run or are ready on the node, and its processors, if these are fewer.
+  // The mean number of threads that run or are ready on the node, and its processors, if these are fewer; and
+  // what to do. Without the ranks' CPU time, as in a region or on standby, nobody knows who has the
+  // processors.
   void crowd(std::uint32_t node, Finding& finding) {
     const NodeInfo& info = a_.nodes[node];
     finding.evidence.set(Key::kNode, info.name);
     std::set<std::int32_t> processors;
     double ready_s = 0, own_cpu_s = 0;
+    bool knows_cpu = true;
     for (const RankInfo* rank : on_node_[node]) {
       ready_s += rank->category_s[static_cast<std::size_t>(shard::Category::kRunnable)].value_or(0) +
                  rank->mpi_runnable_s.value_or(0);
       own_cpu_s += rank->cpu_s.value_or(0);
+      knows_cpu = knows_cpu && rank->cpu_s;
       if (const auto list = parse_number_list(rank->affinity)) processors.insert(list->begin(), list->end());
     }
     if (processors.empty())
       for (std::uint32_t i = 0; i < std::min(info.cpus, kMaxProcessors); ++i)
         processors.insert(static_cast<std::int32_t>(i));
-    if (processors.empty() || info.elapsed_s <= 0) return;
+    if (processors.empty()) return;
+    if (on_node_[node].size() > processors.size()) finding.action = FindingAction::kFewerRanks;
+    if (!knows_cpu || info.elapsed_s <= 0) return;
     const bool all_processors = processors.size() >= info.cpus;
     const double others_s =
         all_processors && info.busy ? std::max(0.0, *info.busy * info.cpus * info.elapsed_s - own_cpu_s) : 0;
@@ -183,10 +189,9 @@ class Placement {
       finding.evidence.set(Key::kReadyThreads, ready_threads);
       finding.evidence.set(Key::kProcessors, std::vector<std::int32_t>(processors.begin(), processors.end()));
     }
-    if (on_node_[node].size() > processors.size())
-      finding.action = FindingAction::kFewerRanks;
-    else if (own > static_cast<double>(processors.size()))
-      finding.action = FindingAction::kFewerThreads;
+    if (finding.action == FindingAction::kNone)
+      finding.action = own > static_cast<double>(processors.size()) ? FindingAction::kFewerThreads
+                                                                    : FindingAction::kFreeNode;
   }
 
   // A problem of one node usually affects others, too. So there is one finding of each kind. It has all

@@ -103,9 +103,13 @@ void recount_ranks(const ShardData& whole, const shard::RowSource& rows, const s
   }
   for (const shard::WaitState& state : region.wait_states)
     if (state.rank < region.ranks.size()) region.ranks[state.rank].mpi_wait_ns += state.wait_ns;
-  for (shard::Rank& rank : region.ranks) {
+  for (std::size_t r = 0; r < region.ranks.size(); ++r) {
+    shard::Rank& rank = region.ranks[r];
     if ((rank.flags & shard::kUsedMpi) != 0) rank.mpi_ns = rank.main_thread_ns[kMpi];
     for (const std::uint64_t ns : rank.main_thread_ns) rank.elapsed_ns += ns;
+    // Where in MPI a rank lacked a processor is not known: at least so much of it was in the region.
+    const std::uint64_t elsewhere_ns = whole.ranks[r].mpi_ns - std::min(whole.ranks[r].mpi_ns, rank.mpi_ns);
+    rank.mpi_runnable_ns -= std::min(rank.mpi_runnable_ns, elsewhere_ns);
   }
 }
 

@@ -279,6 +279,42 @@ TEST(WaitingForAProcessor, NamesTheCrowdOnlyWhereItIsLargerThanTheNode) {
   }
 }
 
+TEST(WaitingForAProcessor, GivesNoAdviceWhereCpuTimeIsNotKnown) {
+  ProfileBuilder b(2);
+  const auto work = b.path({b.region("solve"), b.native("work", "/a.out", "a.c", 3)});
+  b.data.nodes[0].cpus = 2;
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    b.sampled(r, work, Category::kNative, 5000);
+    b.sampled(r, work, Category::kRunnable, 5000);
+    b.data.ranks[r].flags |= shard::kUsageKnown;
+    b.data.ranks[r].cpu_ns = 20'000 * kMs;  // of its threads
+  }
+  const auto action_of = [](const Analysis& a) {
+    const Finding* const finding = find_kind(a, FindingKind::kWaitingForProcessor);
+    EXPECT_NE(finding, nullptr);
+    if (finding == nullptr) return FindingAction::kBalanceWork;
+    EXPECT_EQ(finding->evidence.has(EvidenceKey::kReadyThreads), a.ranks[0].cpu_s.has_value());
+    return finding->action;
+  };
+  EXPECT_EQ(action_of(analyse(b.data)), FindingAction::kFewerThreads);
+  EXPECT_EQ(action_of(*analyse_region(b.data, "solve")), FindingAction::kNone) << "not to leave the node";
+  b.data.nodes[0].cpus = 1;
+  EXPECT_EQ(action_of(*analyse_region(b.data, "solve")), FindingAction::kFewerRanks);
+}
+
+TEST(WaitingForAProcessor, OfARegionIsAtLeastWhatIsNotElsewhereInMpi) {
+  ProfileBuilder b(1);
+  const auto main = b.native("main", "/a.out", "a.c", 3);
+  const auto inside = b.path({b.region("solve"), main, b.mpi("MPI_Barrier")});
+  b.called(0, inside, 1, 1000);
+  b.called(0, b.path({main, b.mpi("MPI_Barrier")}), 1, 8000);
+  b.sampled(0, b.path({main}), Category::kNative, 1000);
+  b.data.ranks[0].mpi_runnable_ns = 4000 * kMs;
+  EXPECT_DOUBLE_EQ(*analyse_region(b.data, "solve")->ranks[0].mpi_runnable_s, 0);
+  b.data.ranks[0].mpi_runnable_ns = 8500 * kMs;
+  EXPECT_DOUBLE_EQ(*analyse_region(b.data, "solve")->ranks[0].mpi_runnable_s, 0.5);
+}
+
 // A rank that spins in a barrier for a late one loses nothing when it is preempted there.
 TEST(Efficiency, WaitingForOthersWithoutAProcessorCostsNothing) {
   ProfileBuilder b(2);
