@@ -90,6 +90,21 @@ double count_processors(const Analysis& analysis) {
   return static_cast<double>(known.size());
 }
 
+// The ranks run more than there are processors.
+FindingAction advice_on_crowd(const Analysis& analysis, double processors) {
+  std::vector<const RankInfo*> ranks;
+  for (const RankInfo& rank : analysis.ranks) ranks.push_back(&rank);
+  switch (crowd_of(analysis, ranks, static_cast<std::size_t>(processors))) {
+    case Crowd::kThreads:
+      return FindingAction::kFewerThreads;
+    case Crowd::kProcesses:
+      return FindingAction::kFewerProcesses;
+    case Crowd::kUnknown:
+      break;
+  }
+  return FindingAction::kNone;
+}
+
 // A main thread that is blocked while the rank's other threads use all its processors, or wait for one, would
 // not end sooner by working, too, nor by other data: processors are what lacks.
 void name_busy_threads(const FindingBuilder& builder, Finding& finding) {
@@ -119,7 +134,7 @@ void name_busy_threads(const FindingBuilder& builder, Finding& finding) {
     // Where they have less than half of the processors' time, others have it.
     const bool alone_too_many =
         (ran_s + ready_s) / rank_s * ranks > processors && ran_s / rank_s * ranks >= processors / 2;
-    finding.action = alone_too_many ? FindingAction::kFewerThreads : FindingAction::kFreeNode;
+    finding.action = alone_too_many ? advice_on_crowd(analysis, processors) : FindingAction::kFreeNode;
   }
 }
 

@@ -234,9 +234,10 @@ enum class FindingAction : std::uint8_t {
   kUseArrays,
   kRequestLess,
   kOtherChunks,
-  kScheduleOrChunks
+  kScheduleOrChunks,
+  kFewerProcesses
 };
-inline constexpr std::size_t kFindingActions = 49;
+inline constexpr std::size_t kFindingActions = 50;
 inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = {"none",
                                                                                  "balance_work",
                                                                                  "fill_waiting",
@@ -285,7 +286,8 @@ inline constexpr std::array<const char*, kFindingActions> kFindingActionNames = 
                                                                                  "use_arrays",
                                                                                  "request_less",
                                                                                  "other_chunks",
-                                                                                 "schedule_or_chunks"};
+                                                                                 "schedule_or_chunks",
+                                                                                 "fewer_processes"};
 constexpr const char* name_of(FindingAction action) {
   return kFindingActionNames[static_cast<std::size_t>(action)];
 }

@@ -187,6 +187,7 @@ void find_findings(const shard::ShardData& data, const PathTime& time, const Cal
   for (Finding& finding : placement_findings(analysis)) analysis.findings.push_back(std::move(finding));
   join_with_delays(builder);
   name_large_pools(builder);
+  advise_fewer_processes(analysis);
   join_with_processors(analysis.findings);
   leave_out_explained_waiting(analysis.findings);
   explain_by_processors(analysis);

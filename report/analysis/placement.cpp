@@ -384,6 +384,67 @@ double lost_to_processors(const Analysis& analysis) {
   return analysis.focus_s > 0 ? std::min(1.0, most_s / analysis.focus_s) : 0;
 }
 
+Crowd crowd_of(const Analysis& analysis, const std::vector<const RankInfo*>& ranks, std::size_t processors) {
+  std::set<std::int32_t> numbers;
+  double all_cpu_s = 0;
+  bool knows_cpu = true, has_children = false;
+  for (const RankInfo* const rank : ranks) {
+    numbers.insert(rank->rank);
+    all_cpu_s += rank->cpu_s.value_or(0);
+    knows_cpu = knows_cpu && rank->cpu_s;
+    has_children = has_children || rank->processes > 1;
+  }
+  if (!has_children) return Crowd::kThreads;
+  if (!knows_cpu) return Crowd::kUnknown;
+  struct Children {
+    double alive_s = 0, start_s = 0, end_s = 0;
+  };
+  double cpu_s = 0, sums_cpu_s = 0, most_s = 0;
+  bool any = false;
+  const auto is_child = [&](const ProcessRow& row) {
+    return row.how != ProcessHow::kRank && row.cpu_s && numbers.contains(row.rank);
+  };
+  for (const ProcessRow& row : analysis.processes) {
+    if (!is_child(row)) continue;
+    any = true;
+    cpu_s += *row.cpu_s;
+    if (row.count > 1) sums_cpu_s += *row.cpu_s;
+    if (row.count == 1) most_s = std::max(most_s, *row.cpu_s);
+  }
+  if (!any) return Crowd::kUnknown;
+  if (cpu_s < thresholds::kExplained * all_cpu_s) return Crowd::kThreads;
+  if (sums_cpu_s > thresholds::kExplained * cpu_s) return Crowd::kUnknown;
+  constexpr double kWorks = 0.1;  // of what the one with most runs: others, as trackers of resources, do not
+  std::map<std::int32_t, Children> by_rank;
+  for (const ProcessRow& row : analysis.processes) {
+    if (!is_child(row) || row.count > 1 || *row.cpu_s < kWorks * most_s) continue;
+    const auto [found, is_new] = by_rank.try_emplace(row.rank);
+    Children& children = found->second;
+    children.alive_s += row.elapsed_s;
+    children.start_s = is_new ? row.start_s : std::min(children.start_s, row.start_s);
+    children.end_s = std::max(children.end_s, row.start_s + row.elapsed_s);
+  }
+  double at_a_time = 0;
+  for (const auto& [rank, children] : by_rank)
+    if (children.end_s > children.start_s)
+      at_a_time += children.alive_s / (children.end_s - children.start_s);
+  return at_a_time > static_cast<double>(processors) ? Crowd::kProcesses : Crowd::kThreads;
+}
+
+void advise_fewer_processes(Analysis& analysis) {
+  for (Finding& finding : analysis.findings) {
+    if (finding.kind != Kind::kWaitingForProcessor || finding.action != FindingAction::kFewerThreads)
+      continue;
+    const std::string node = finding.evidence.name(Key::kNode);
+    std::vector<const RankInfo*> ranks;
+    for (const RankInfo& rank : analysis.ranks)
+      if (rank.node < analysis.nodes.size() && analysis.nodes[rank.node].name == node) ranks.push_back(&rank);
+    const Crowd crowd = crowd_of(analysis, ranks, finding.evidence.list(Key::kProcessors).size());
+    if (crowd == Crowd::kProcesses) finding.action = FindingAction::kFewerProcesses;
+    if (crowd == Crowd::kUnknown) finding.action = FindingAction::kNone;
+  }
+}
+
 std::vector<Finding> placement_findings(const Analysis& analysis) { return Placement(analysis).run(); }
 
 }  // namespace clusterprof::report

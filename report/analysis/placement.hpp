@@ -2,6 +2,8 @@
 // Time that ranks lost because of the processors and the memory of their nodes: docs/metrics.md, "Findings".
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "base/number_list.hpp"
@@ -26,6 +28,13 @@ double lost_to_processors(const Analysis& analysis);
 
 // Those that the rank may run on; where that is not known, all of its node. Empty: neither is known.
 std::vector<std::uint32_t> processors_of(const Analysis& analysis, const RankInfo& rank);
+
+// What there is too much of where ranks run more than they have processors. kUnknown: they have other
+// processes, and it is not known how many of these run at a time, or what part of the CPU time is theirs.
+enum class Crowd : std::uint8_t { kThreads = 0, kProcesses, kUnknown };
+Crowd crowd_of(const Analysis& analysis, const std::vector<const RankInfo*>& ranks, std::size_t processors);
+// Corrects the advice to start fewer threads, which is the right one for a pool that is too large.
+void advise_fewer_processes(Analysis& analysis);
 
 // Findings on shared and busy processors, on ranks bound across memory nodes, on full memory and on pages
 // that came from disk.

@@ -94,6 +94,8 @@ std::string_view advice(FindingAction action) {
       return "Start fewer ranks per node, or bind each to processors of its own.";
     case FindingAction::kFewerThreads:
       return "Start fewer threads (OMP_NUM_THREADS), or give each rank more processors.";
+    case FindingAction::kFewerProcesses:
+      return "Start fewer worker processes, or give each rank more processors.";
     case FindingAction::kFreeNode:
       return "Leave the node to one job, or processors to its other work.";
     case FindingAction::kBindToMemoryNode:

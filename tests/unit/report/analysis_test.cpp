@@ -302,6 +302,27 @@ TEST(WaitingForAProcessor, GivesNoAdviceWhereCpuTimeIsNotKnown) {
   EXPECT_EQ(action_of(*analyse_region(b.data, "solve")), FindingAction::kFewerRanks);
 }
 
+TEST(WaitingForAProcessor, OfAPoolOfProcessesIsNotOfThreads) {
+  ProfileBuilder b(1);
+  const auto work = b.path({b.native("work", "/a.out", "a.c", 3)});
+  b.data.nodes[0].cpus = 2;
+  b.sampled(0, work, Category::kNative, 5000);
+  b.sampled(0, work, Category::kRunnable, 5000);
+  b.data.ranks[0].flags |= shard::kUsageKnown;
+  b.data.ranks[0].cpu_ns = 20'000 * kMs;
+  b.data.ranks[0].processes = 5;
+  for (std::int32_t i = 0; i < 4; ++i) {
+    shard::Process& row = b.data.processes.emplace_back();
+    row.pid = 2000 + i, row.parent_pid = 1000, row.origin = shard::ProcessOrigin::kFork;
+    row.start_utc_ns = b.data.run.start_utc_ns;
+    row.elapsed_ns = 10'000 * kMs, row.cpu_ns = 3700 * kMs;
+  }
+  const Analysis a = analyse(b.data);
+  const Finding* const finding = find_kind(a, FindingKind::kWaitingForProcessor);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_EQ(finding->action, FindingAction::kFewerProcesses);
+}
+
 TEST(WaitingForAProcessor, OfARegionIsAtLeastWhatIsNotElsewhereInMpi) {
   ProfileBuilder b(1);
   const auto main = b.native("main", "/a.out", "a.c", 3);

@@ -562,6 +562,56 @@ TEST_F(BlockedForBusyThreads, LackProcessorsAndNotWorkOfItsOwn) {
   EXPECT_FALSE(finding.gain_s);
 }
 
+// Of a pool of processes with one thread each, OMP_NUM_THREADS is 1 already.
+TEST(Bottleneck, BlockedForAPoolThatIsTooLarge) {
+  ProfileBuilder b(1);
+  b.data.nodes[0].cpus = 2;
+  b.sampled(0, b.child(b.child(native(b, "rest", 20), b.native("poll", "/lib/libc.so.6")), b.kernel("poll")),
+            Category::kIdle, 9000);
+  b.sampled(0, native(b, "compute", 10), Category::kNative, 1000);
+  b.sampled(0, native(b, "work", 30), Category::kNative, 19'000, false);
+  b.sampled(0, native(b, "work", 30), Category::kRunnable, 60'000, false);
+  shard::Rank& rank = b.data.ranks[0];
+  rank.flags |= shard::kUsageKnown;
+  rank.cpu_ns = 20'000 * kMs;
+  const auto action = [&] {
+    const Analysis a = analyse(b.data);
+    const Finding* const finding = find_kind(a, FindingKind::kBlocked);
+    return finding == nullptr ? FindingAction::kBalanceWork : finding->action;
+  };
+  EXPECT_EQ(action(), FindingAction::kFewerThreads);
+  rank.processes = 9;
+  const auto process = [&](std::int32_t pid, std::int64_t start_ms, std::uint64_t ms, std::uint64_t cpu_ms,
+                           std::uint32_t count = 1) {
+    shard::Process& row = b.data.processes.emplace_back();
+    row.pid = pid, row.parent_pid = 1000, row.origin = shard::ProcessOrigin::kFork, row.count = count;
+    row.start_utc_ns = b.data.run.start_utc_ns + start_ms * static_cast<std::int64_t>(kMs);
+    row.elapsed_ns = ms * kMs, row.cpu_ns = cpu_ms * kMs;
+  };
+  for (std::int32_t i = 0; i < 8; ++i) process(2000 + i, 100, 9000, 2300);
+  EXPECT_EQ(action(), FindingAction::kFewerProcesses);
+  const Analysis a = analyse(b.data);
+  EXPECT_NE(text_of(a, *find_kind(a, FindingKind::kBlocked)).find("Start fewer worker processes"),
+            std::string::npos);
+  b.data.processes.clear();
+  for (std::int32_t i = 0; i < 2; ++i) process(2000 + i, 100, 9000, 9000);
+  process(2009, 0, 9500, 10);
+  EXPECT_EQ(action(), FindingAction::kFewerThreads) << "two have several threads each, one only watches";
+  b.data.processes.clear();
+  for (std::int32_t i = 0; i < 8; ++i) process(2000 + i, 1000 * i, 1000, 2300);
+  EXPECT_EQ(action(), FindingAction::kFewerThreads) << "one after the other";
+  b.data.processes.clear();
+  process(2000, 0, 9000, 18'000, 8);
+  EXPECT_EQ(action(), FindingAction::kNone) << "how many at a time is not known";
+  b.data.processes.clear();
+  EXPECT_EQ(action(), FindingAction::kNone) << "nor what they ran";
+  process(2000, 0, 9000, 1000);
+  EXPECT_EQ(action(), FindingAction::kFewerThreads) << "it is not theirs";
+  rank.flags &= ~shard::kUsageKnown;
+  rank.cpu_ns = 0;
+  EXPECT_EQ(action(), FindingAction::kNone) << "nor whose time it is";
+}
+
 TEST_F(BlockedForBusyThreads, IsNoLossWhereTheyUseAllProcessors) {
   const Finding finding = with(19'000, 0);
   EXPECT_EQ(finding.action, FindingAction::kNone);

@@ -39,7 +39,7 @@ void expect_documented(const std::array<const char*, N>& names, const std::strin
 
 // Every enumerator has its name.
 static_assert(static_cast<std::size_t>(FindingKind::kRecordingCost) + 1 == kFindingKinds);
-static_assert(static_cast<std::size_t>(FindingAction::kScheduleOrChunks) + 1 == kFindingActions);
+static_assert(static_cast<std::size_t>(FindingAction::kFewerProcesses) + 1 == kFindingActions);
 static_assert(static_cast<std::size_t>(EvidenceKey::kThreadsReady) + 1 == kEvidenceKeys);
 static_assert(kFindingKindNames.back() != nullptr && kFindingActionNames.back() != nullptr &&
               kEvidenceKeyNames.back() != nullptr);
