@@ -130,18 +130,26 @@ class MemoryFindings {
     finding.evidence.set(Key::kPlaceBytes, number(largest->max_rank_bytes));
   }
 
+  // What the node has for the job and is not used in the end; empty: not known. Of files that were read no
+  // more is in memory than there is room for, so that the kernel's count for a group is near its limit often.
+  [[nodiscard]] static std::optional<double> room_of(const NodeInfo& node) {
+    if (const shard::GroupMemory& group = node.group; group.limit_bytes != 0) {
+      const std::uint64_t used = group.used_bytes - std::min(group.used_bytes, group.file_bytes);
+      return number(group.limit_bytes) - number(used);
+    }
+    if (node.memory_bytes == 0 || !node.memory_used_bytes) return {};
+    return number(node.memory_bytes) - number(*node.memory_used_bytes);
+  }
+
   // Leaks that matter by their size, or because they will use up what the node has.
   void growth() {
+    constexpr double kNever = 1e300;
     const HeldNode* worst = nullptr;
     double least_s = 0;
     for (const HeldNode& node : analysis_.memory->nodes) {
       if (node.growth_line == kNone || node.growth_bytes_per_s <= 0) continue;
-      const NodeInfo& info = analysis_.nodes[node.node];
-      const double used =
-          number(info.group.limit_bytes != 0 ? info.group.used_bytes : info.memory_used_bytes.value_or(0));
-      const double room = number(limit_of(info)) - used;
-      const double full_s = room > 0 && limit_of(info) != 0 ? room / node.growth_bytes_per_s : 0;
-      const double last_s = full_s > 0 ? full_s : 1e300;
+      const std::optional<double> room = room_of(analysis_.nodes[node.node]);
+      const double last_s = room ? std::max(0.0, *room) / node.growth_bytes_per_s : kNever;
       if (worst != nullptr && last_s >= least_s) continue;
       worst = &node;
       least_s = last_s;
@@ -161,7 +169,7 @@ class MemoryFindings {
     finding.evidence.set(Key::kNode, analysis_.nodes[worst->node].name);
     finding.evidence.set(Key::kGrowth, worst->growth_bytes_per_s);
     finding.evidence.set(Key::kHeld, number(grows.live_end_bytes));
-    if (least_s < 1e300) {
+    if (least_s < kNever) {
       finding.evidence.set(Key::kFullIn, least_s);
       finding.evidence.set(Key::kLimit, number(limit_of(analysis_.nodes[worst->node])));
     }

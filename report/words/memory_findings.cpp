@@ -87,7 +87,9 @@ class MemorySentences : private FindingPhrases {
         fmt::format("Memory that{} allocated and nobody frees grows by {}/s on node {}; {} in the end.",
                     made_by(), bytes(Key::kGrowth), node(), bytes(Key::kHeld)),
         ""};
-    if (e_.has(Key::kFullIn))
+    if (e_.has(Key::kFullIn) && e_.number(Key::kFullIn) <= 0)
+      result.more = fmt::format("All of its {} is used.", bytes(Key::kLimit));
+    else if (e_.has(Key::kFullIn))
       result.more = fmt::format("At this rate, all of its {} would be used {} later.", bytes(Key::kLimit),
                                 time(Key::kFullIn));
     return result;

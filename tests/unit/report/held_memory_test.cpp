@@ -456,6 +456,21 @@ TEST_F(MemoryFindingsTest, ALeakThatWillFillTheNode) {
   EXPECT_EQ(finding->rank, 2);
   EXPECT_NEAR(finding->evidence.number(EvidenceKey::kFullIn), 30, 1e-6);
   EXPECT_NE(text_of(a, *finding).find("cache() a.c:9"), std::string::npos);
+  // The kernel drops files that were read.
+  shard::GroupMemory& group = b_.data.nodes[1].group;
+  group.used_bytes = 63 * kMiB, group.file_bytes = 23 * kMiB;
+  const Analysis cached = analyse(b_.data);
+  ASSERT_NE(find_kind(cached, FindingKind::kMemoryGrowth), nullptr);
+  EXPECT_NEAR(find_kind(cached, FindingKind::kMemoryGrowth)->evidence.number(EvidenceKey::kFullIn), 30, 1e-6);
+  group.file_bytes = 50 * kMiB;
+  EXPECT_EQ(find_kind(analyse(b_.data), FindingKind::kMemoryGrowth), nullptr) << "64 s are long";
+  // What is full is not full never.
+  group.used_bytes = 70 * kMiB, group.file_bytes = 0;
+  const Analysis full = analyse(b_.data);
+  ASSERT_NE(find_kind(full, FindingKind::kMemoryGrowth), nullptr);
+  EXPECT_EQ(find_kind(full, FindingKind::kMemoryGrowth)->severity, Severity::kMedium);
+  EXPECT_EQ(find_kind(full, FindingKind::kMemoryGrowth)->evidence.number(EvidenceKey::kFullIn), 0);
+  EXPECT_NE(text_of(full, *find_kind(full, FindingKind::kMemoryGrowth)).find("is used."), std::string::npos);
   // A large one is said although there is room.
   b_.data.nodes[1].group = {};
   b_.data.memory_sites[0].live_by_age.fill(64 * kMiB);
