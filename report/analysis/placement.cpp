@@ -86,14 +86,14 @@ class Placement {
 
   std::vector<Finding> run() {
     // If the kernel tells how long ranks waited for a processor, that decides: ranks that share processors
-    // and yield to each other lose nothing.
-    const bool known = waiting() || knows_waiting();
+    // and yield to each other lose nothing. What one of them knows holds for those that share with it.
+    const bool is_waiting = waiting();
     for (std::uint32_t n = 0; n < a_.nodes.size(); ++n) {
       const std::vector<Group> groups = groups_of(a_, on_node_[n]);
-      bool named = known;
-      if (!known)
-        for (const Group& group : groups) named = shared(n, group) || named;
-      if (!named) busy(n, groups);
+      bool named = is_waiting;
+      if (!is_waiting)
+        for (const Group& group : groups) named = (!knows_waiting(group.ranks) && shared(n, group)) || named;
+      if (!named && !knows_waiting(on_node_[n])) busy(n, groups);
       across_memory_nodes(n);
       full_memory(n);
     }
@@ -120,9 +120,9 @@ class Placement {
     finding.ranks = std::move(ranks);
   }
 
-  [[nodiscard]] bool knows_waiting() const {
-    return std::all_of(a_.ranks.begin(), a_.ranks.end(), [](const RankInfo& rank) {
-      return rank.category_s[static_cast<std::size_t>(shard::Category::kRunnable)].has_value();
+  [[nodiscard]] static bool knows_waiting(const std::vector<const RankInfo*>& ranks) {
+    return std::any_of(ranks.begin(), ranks.end(), [](const RankInfo* rank) {
+      return rank->category_s[static_cast<std::size_t>(shard::Category::kRunnable)].has_value();
     });
   }
 

@@ -361,6 +361,19 @@ TEST(SharedProcessors, AreOneFindingWithTheWaitingForThem) {
   EXPECT_EQ(find_kind(a, FindingKind::kBusyNode), nullptr);
 }
 
+TEST(SharedProcessors, AreNotGuessedAtWhereARankKnows) {
+  ProfileBuilder b = crowded(8, 2, 2);
+  for (std::uint32_t r = 0; r < 3; ++r) b.data.ranks[r].flags |= shard::kRunDelayKnown;
+  const Analysis a = analyse(b.data);  // rank 3 does not, nor do those of the other node
+  const Finding* const finding = find_kind(a, FindingKind::kSharedProcessors);
+  ASSERT_NE(finding, nullptr);
+  EXPECT_EQ(finding->ranks, (std::vector<std::int32_t>{4, 5, 6, 7}));
+  b.data.ranks[7].flags |= shard::kRunDelayKnown;
+  const Analysis known = analyse(b.data);
+  EXPECT_EQ(find_kind(known, FindingKind::kSharedProcessors), nullptr);
+  EXPECT_EQ(find_kind(known, FindingKind::kBusyNode), nullptr);
+}
+
 TEST(SharedProcessors, OfSeveralNodesAreOneFinding) {
   const Analysis a = analyse(crowded(16, 4, 2).data);
   EXPECT_EQ(std::count_if(a.findings.begin(), a.findings.end(),
