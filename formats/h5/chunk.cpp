@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "formats/h5/h5.hpp"
 
@@ -178,6 +179,32 @@ std::span<std::byte> scratch(std::size_t bytes) {
 
 [[noreturn]] void damaged(const char* how) { throw H5Error(std::string("a chunk is damaged: ") + how); }
 
+std::span<const std::byte> without_checksum(std::span<const std::byte> stored) {
+  if (stored.size() < kChecksumBytes) damaged("it is too short");
+  const std::span<const std::byte> sum = stored.last(kChecksumBytes);
+  stored = stored.first(stored.size() - kChecksumBytes);
+  std::uint32_t checksum = 0;
+  for (std::size_t i = 0; i < kChecksumBytes; ++i)
+    checksum |= std::to_integer<std::uint32_t>(sum[i]) << 8 * i;
+  if (checksum != fletcher32(stored)) damaged("wrong checksum");
+  return stored;
+}
+
+// Exactly `inflated.size()` bytes.
+void inflate(std::span<const std::byte> deflated, std::span<std::byte> inflated) {
+  std::size_t used = 0;
+  const libdeflate_result result = libdeflate_zlib_decompress_ex(
+      decompressor(), deflated.data(), deflated.size(), inflated.data(), inflated.size(), &used, nullptr);
+  if (result != LIBDEFLATE_SUCCESS || used != deflated.size()) damaged("it cannot be inflated");
+}
+
+void unshuffle(std::span<const std::byte> content, std::size_t item_bytes, std::byte* to) {
+  if (item_bytes == 4)
+    unshuffle<4>(content.data(), content.size() / 4, to);
+  else
+    unshuffle<8>(content.data(), content.size() / 8, to);
+}
+
 void check_item(std::size_t bytes, std::size_t item_bytes) {
   if ((item_bytes != 1 && item_bytes != 4 && item_bytes != 8) || bytes % item_bytes != 0)
     throw H5Error("a chunk cannot have items of that size");
@@ -275,32 +302,46 @@ void decompress_chunk(std::span<const std::byte> stored, std::uint32_t filter_ma
   const bool deflated = (filter_mask >> first & 1u) == 0;
   const bool summed = (filter_mask >> (first + 1) & 1u) == 0;
   if (filter_mask >> (first + 2) != 0) damaged("it is without filters that there are not");
-  if (summed) {
-    if (stored.size() < kChecksumBytes) damaged("it is too short");
-    const std::span<const std::byte> sum = stored.last(kChecksumBytes);
-    stored = stored.first(stored.size() - kChecksumBytes);
-    std::uint32_t checksum = 0;
-    for (std::size_t i = 0; i < kChecksumBytes; ++i)
-      checksum |= std::to_integer<std::uint32_t>(sum[i]) << 8 * i;
-    if (checksum != fletcher32(stored)) damaged("wrong checksum");
-  }
+  if (summed) stored = without_checksum(stored);
   std::span<const std::byte> content = stored;
   if (deflated) {
     const std::span<std::byte> inflated = shuffled ? scratch(rows.size()) : rows;
-    std::size_t used = 0;
-    const libdeflate_result result = libdeflate_zlib_decompress_ex(
-        decompressor(), stored.data(), stored.size(), inflated.data(), inflated.size(), &used, nullptr);
-    if (result != LIBDEFLATE_SUCCESS || used != stored.size()) damaged("it cannot be inflated");
+    inflate(stored, inflated);
     content = inflated;
   }
   if (content.size() != rows.size()) damaged("it has another size");
   if (!shuffled) {
     if (!deflated && !rows.empty()) std::memcpy(rows.data(), content.data(), rows.size());
-  } else if (item_bytes == 4) {
-    unshuffle<4>(content.data(), rows.size() / 4, rows.data());
   } else {
-    unshuffle<8>(content.data(), rows.size() / 8, rows.data());
+    unshuffle(content, item_bytes, rows.data());
   }
+}
+
+void decompress_chunk(std::span<const std::byte> stored, std::uint32_t filter_mask,
+                      std::span<const Filter> filters, std::size_t item_bytes, std::span<std::byte> rows) {
+  check_item(rows.size(), item_bytes);
+  if (filter_mask >> filters.size() != 0) damaged("it is without filters that there are not");
+  // With the checksum that was there before it was deflated.
+  std::size_t inflated_bytes = rows.size();
+  for (std::size_t i = 0; i < filters.size() && filters[i] != Filter::kDeflate; ++i)
+    if (filters[i] == Filter::kFletcher32 && (filter_mask >> i & 1u) == 0) inflated_bytes += kChecksumBytes;
+  std::vector<std::byte> content(stored.begin(), stored.end());
+  for (std::size_t i = filters.size(); i-- > 0;) {
+    if ((filter_mask >> i & 1u) != 0) continue;
+    if (filters[i] == Filter::kFletcher32) {
+      content.resize(without_checksum(content).size());
+    } else if (filters[i] == Filter::kDeflate) {
+      std::vector<std::byte> inflated(inflated_bytes);
+      inflate(content, inflated);
+      content = std::move(inflated);
+    } else if (item_bytes > 1) {
+      std::vector<std::byte> items = content;  // bytes behind the last whole item are not shuffled
+      unshuffle(content, item_bytes, items.data());
+      content = std::move(items);
+    }
+  }
+  if (content.size() != rows.size()) damaged("it has another size");
+  if (!rows.empty()) std::memcpy(rows.data(), content.data(), rows.size());
 }
 
 }  // namespace clusterprof::h5

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,64 +53,64 @@ void set_filters(hid_t creation, Type type, hsize_t chunk_rows, const std::strin
   check(H5Pset_fletcher32(creation), what);
 }
 
-bool has_usual_filters(hid_t creation, Type type) {
-  std::vector<H5Z_filter_t> usual = {H5Z_FILTER_DEFLATE, H5Z_FILTER_FLETCHER32};
-  if (item_bytes(type) > 1) usual.insert(usual.begin(), H5Z_FILTER_SHUFFLE);
-  if (H5Pget_nfilters(creation) != static_cast<int>(usual.size())) return false;
-  for (unsigned i = 0; i < usual.size(); ++i) {
-    unsigned flags = 0, values[1] = {0};
-    std::size_t count = 1;
-    const H5Z_filter_t filter = H5Pget_filter2(creation, i, &flags, &count, values, 0, nullptr, nullptr);
-    if (filter != usual[i]) return false;
-    if (filter == H5Z_FILTER_SHUFFLE && (count != 1 || values[0] != item_bytes(type))) return false;
-  }
-  unsigned options = 0;
-  return H5Pget_chunk_opts(creation, &options) >= 0 && options == 0;
+std::vector<Filter> usual_filters(Type type) {
+  if (item_bytes(type) == 1) return {Filter::kDeflate, Filter::kFletcher32};
+  return {Filter::kShuffle, Filter::kDeflate, Filter::kFletcher32};
 }
 
-// Allows each of our filters at most once, in any order. A second deflate, or a filter that we do not know,
-// could inflate a small file without bound.
-void check_filters(hid_t creation, const std::string& what) {
-  std::vector<H5Z_filter_t> known = {H5Z_FILTER_SHUFFLE, H5Z_FILTER_DEFLATE, H5Z_FILTER_FLETCHER32};
+// In the order in which they were applied. Allows each of our filters at most once, in any order. A second
+// deflate, or a filter that we do not know, could inflate a small file without bound.
+std::vector<Filter> checked_filters(hid_t creation, Type type, const std::string& what) {
+  std::vector<Filter> filters;
+  const auto has = [&](Filter filter) {
+    return std::find(filters.begin(), filters.end(), filter) != filters.end();
+  };
   const int count = H5Pget_nfilters(creation);
   if (count < 0) fail(what + " has no layout");
   for (unsigned i = 0; i < static_cast<unsigned>(count); ++i) {
-    unsigned flags = 0;
-    std::size_t values = 0;
-    const H5Z_filter_t filter = H5Pget_filter2(creation, i, &flags, &values, nullptr, 0, nullptr, nullptr);
-    if (std::erase(known, filter) == 0) throw H5Error(what + " is stored by filters other than ours");
+    unsigned flags = 0, values[1] = {0};
+    std::size_t values_count = 1;
+    const H5Z_filter_t id = H5Pget_filter2(creation, i, &flags, &values_count, values, 0, nullptr, nullptr);
+    std::optional<Filter> filter;
+    if (id == H5Z_FILTER_DEFLATE) filter = Filter::kDeflate;
+    if (id == H5Z_FILTER_FLETCHER32) filter = Filter::kFletcher32;
+    if (id == H5Z_FILTER_SHUFFLE && values_count == 1 && values[0] == item_bytes(type))
+      filter = Filter::kShuffle;
+    if (!filter || has(*filter)) throw H5Error(what + " is stored by filters other than ours");
+    filters.push_back(*filter);
   }
+  return filters;
 }
 
-// How the rows of a one-dimensional dataset are stored.
-struct Layout {
-  bool chunked = false;
-  bool usual_filters = false;  // it is chunked and has the filters of set_filters()
-  hsize_t chunk_rows = 0;
-};
-
 // Checks that the data is in this file, and that it cannot inflate to more than kMaxCompression times its
-// size.
-Layout checked_layout(hid_t dataset, hid_t space, Type type, std::uint64_t rows, const std::string& what) {
+// size. HDF5 may read what is not chunked. A chunk it may not: it believes that one has the size that it
+// should have, whatever is in the file.
+Chunks checked_layout(hid_t dataset, hid_t space, Type type, std::uint64_t rows, const std::string& what) {
   const Handle creation = checked(H5Dget_create_plist(dataset), what + " has no layout");
   // An HDF5 file can say that its data is in another file: a private one, whose content would get into the
   // report, or one without end. Our files never do.
   const H5D_layout_t stored = H5Pget_layout(creation.get());
   if (stored == H5D_VIRTUAL || H5Pget_external_count(creation.get()) != 0)
     throw H5Error(what + " is not in this file");
-  check_filters(creation.get(), what);
-  Layout layout;
-  layout.chunked = stored == H5D_CHUNKED;
-  if (!layout.chunked) return layout;
-  hsize_t chunks = 0;
-  if (H5Pget_chunk(creation.get(), 1, &layout.chunk_rows) != 1 || layout.chunk_rows == 0)
+  std::vector<Filter> filters = checked_filters(creation.get(), type, what);
+  if (stored != H5D_CHUNKED) return {};
+  hsize_t chunks = 0, chunk_rows = 0;
+  unsigned options = 0;
+  if (H5Pget_chunk(creation.get(), 1, &chunk_rows) != 1 || chunk_rows == 0 ||
+      H5Pget_chunk_opts(creation.get(), &options) < 0)
     fail(what + " has no layout");
+  // Of chunks without filters, HDF5 says the size that they should have. This index alone may say another
+  // one, and would be believed.
+  H5D_chunk_index_t index = H5D_CHUNK_IDX_BTREE;
+  check(H5Dget_chunk_index_type(dataset, &index), what + " has no layout");
+  if (filters.empty() && index == H5D_CHUNK_IDX_BTREE)
+    throw H5Error(what + " is stored as versions of HDF5 before 1.10 do");
   check(H5Dget_num_chunks(dataset, space, &chunks), what + " is damaged");
   // A chunk that was never written would cost a search, too, so a small file could keep us busy for long.
-  if (rows / layout.chunk_rows + (rows % layout.chunk_rows != 0) > chunks)
+  if (rows / chunk_rows + (rows % chunk_rows != 0) > chunks)
     throw H5Error(what + " claims more rows than its data can hold");
-  layout.usual_filters = has_usual_filters(creation.get(), type);
-  return layout;
+  const bool is_usual = filters == usual_filters(type) && options == 0;
+  return {chunk_rows, is_usual, std::move(filters), (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0};
 }
 
 struct StoredChunk {
@@ -157,11 +158,32 @@ struct InflatedChunk {
   std::uint64_t first_row = 0;
 };
 
-// Reads rows from `first_row` on, as many as fit into `rows`, of a chunked column with the usual filters.
-void read_chunks(hid_t dataset, Type type, hsize_t chunk_rows, std::uint64_t file_bytes,
-                 std::uint64_t first_row, std::span<std::byte> rows, const std::string& what,
+// Of a chunked column.
+struct ChunkedRows {
+  hid_t dataset;
+  Type type;
+  std::uint64_t rows;
+  const Chunks& chunks;
+  std::uint64_t file_bytes;
+  const std::string& what;
+
+  void decompress(const StoredChunk& chunk, std::uint64_t begin, std::span<std::byte> to) const {
+    if (chunks.has_usual_filters) {
+      decompress_chunk(chunk.bytes, chunk.filter_mask, item_bytes(type), to);
+    } else if (chunks.cut_one_is_unfiltered && rows - begin < chunks.rows) {
+      decompress_chunk(chunk.bytes, 0, {}, item_bytes(type), to);
+    } else {
+      decompress_chunk(chunk.bytes, chunk.filter_mask, chunks.filters, item_bytes(type), to);
+    }
+  }
+};
+
+// Reads rows from `first_row` on, as many as fit into `rows`.
+void read_chunks(const ChunkedRows& column, std::uint64_t first_row, std::span<std::byte> rows,
                  InflatedChunk& last) {
-  const std::size_t bytes_per_item = item_bytes(type);
+  const std::size_t bytes_per_item = item_bytes(column.type);
+  const std::uint64_t chunk_rows = column.chunks.rows;
+  const std::string& what = column.what;
   StoredChunk chunk;
   while (!rows.empty()) {
     const std::uint64_t begin = first_row / chunk_rows * chunk_rows;
@@ -169,7 +191,7 @@ void read_chunks(hid_t dataset, Type type, hsize_t chunk_rows, std::uint64_t fil
     const std::uint64_t chunk_bytes = chunk_rows * bytes_per_item;
     const std::size_t bytes = std::min<std::uint64_t>(chunk_bytes - skipped, rows.size());
     const bool kept = !last.bytes.empty() && last.first_row == begin;
-    if (!kept) read_stored_chunk(dataset, begin, file_bytes, what, chunk);
+    if (!kept) read_stored_chunk(column.dataset, begin, column.file_bytes, what, chunk);
     if (kept) {
       std::memcpy(rows.data(), last.bytes.data() + skipped, bytes);
     } else if (chunk.bytes.empty()) {
@@ -179,11 +201,11 @@ void read_chunks(hid_t dataset, Type type, hsize_t chunk_rows, std::uint64_t fil
         throw H5Error(what + " claims more rows than its data can hold");
       try {
         if (bytes == chunk_bytes) {
-          decompress_chunk(chunk.bytes, chunk.filter_mask, bytes_per_item, rows.first(bytes));
+          column.decompress(chunk, begin, rows.first(bytes));
         } else {
           std::vector<std::byte> inflated = std::move(last.bytes);
           inflated.resize(chunk_bytes);
-          decompress_chunk(chunk.bytes, chunk.filter_mask, bytes_per_item, inflated);
+          column.decompress(chunk, begin, inflated);
           std::memcpy(rows.data(), inflated.data() + skipped, bytes);
           last = {std::move(inflated), begin};
         }
@@ -232,7 +254,7 @@ void ChunkedColumn::check_range(std::uint64_t first_row, std::uint64_t count) co
 std::vector<std::byte> ChunkedColumn::stored_chunk(std::uint64_t first_row) const {
   check_range(first_row, 1);
   if (first_row % chunk_rows_ != 0) throw H5Error(what_ + " has no chunk that begins there");
-  if (usual_filters_) {
+  if (chunks_.rows != 0 && chunks_.has_usual_filters) {
     StoredChunk chunk;
     read_stored_chunk(dataset_.get(), first_row, file_bytes_, what_, chunk);
     if (!chunk.bytes.empty() && chunk.filter_mask == 0) return std::move(chunk.bytes);
@@ -249,10 +271,10 @@ void ChunkedColumn::read_raw(Type type, std::uint64_t first_row, std::uint64_t c
   if (type != type_) throw H5Error(what_ + " has the wrong type");
   check_range(first_row, count);
   if (count == 0) return;
-  if (usual_filters_) {
+  if (chunks_.rows != 0) {
     InflatedChunk last;
-    read_chunks(dataset_.get(), type_, chunk_rows_, file_bytes_, first_row,
-                {static_cast<std::byte*>(rows), count * item_bytes(type_)}, what_, last);
+    read_chunks({dataset_.get(), type_, rows_, chunks_, file_bytes_, what_}, first_row,
+                {static_cast<std::byte*>(rows), count * item_bytes(type_)}, last);
     return;
   }
   const InLibrary in_library;
@@ -270,10 +292,9 @@ struct ColumnStream::State {
   Type type = Type::kUint8;
   std::uint64_t rows = 0, done = 0;
   std::uint64_t file_bytes = 0;
-  std::uint64_t chunk_rows = 0;
-  bool usual_filters = false;
+  Chunks chunks;
   InflatedChunk last;            // callers may read pieces far smaller than a chunk
-  std::vector<std::byte> whole;  // the whole column, if HDF5 itself has to read it
+  std::vector<std::byte> whole;  // the whole column, if it is not chunked
   std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> hash{nullptr, XXH3_freeState};
 };
 
@@ -296,12 +317,13 @@ void ColumnStream::next_raw(Type type, void* rows, std::size_t count) {
           s.what + " is damaged");
   };
   const bool at_once = count == s.rows;
-  if (s.done == 0 && !s.usual_filters && !at_once) {
+  const bool is_chunked = s.chunks.rows != 0;
+  if (s.done == 0 && !is_chunked && !at_once) {
     s.whole.resize(s.rows * bytes_per_item);
     read_all(s.whole.data());
   }
-  if (s.usual_filters)
-    read_chunks(s.dataset.get(), type, s.chunk_rows, s.file_bytes, s.done, out, s.what, s.last);
+  if (is_chunked)
+    read_chunks({s.dataset.get(), type, s.rows, s.chunks, s.file_bytes, s.what}, s.done, out, s.last);
   else if (!at_once)
     std::memcpy(out.data(), s.whole.data() + s.done * bytes_per_item, out.size());
   else if (count != 0)
@@ -395,14 +417,13 @@ Group::Dataset Group::open_dataset(const char* name, Type type) const {
   if (H5Sget_simple_extent_ndims(space.get()) != 1) throw H5Error(what + " is not one-dimensional");
   hsize_t rows = 0;
   if (H5Sget_simple_extent_dims(space.get(), &rows, nullptr) != 1) fail(what + " has no extent");
-  const Layout layout = checked_layout(dataset.handle.get(), space.get(), type, rows, what);
+  dataset.chunks = checked_layout(dataset.handle.get(), space.get(), type, rows, what);
   const std::uint64_t stored_bytes = H5Dget_storage_size(dataset.handle.get());
   if (stored_bytes > file_bytes_) throw H5Error(what + " claims to be larger than the file");
-  if (rows > stored_bytes * kMaxCompression / item_bytes(type))
+  const std::uint64_t factor = dataset.chunks.rows != 0 ? kMaxCompression : 1;
+  if (rows > stored_bytes * factor / item_bytes(type))
     throw H5Error(what + " claims more rows than its data can hold");
   dataset.rows = rows;
-  dataset.chunk_rows = layout.chunked ? layout.chunk_rows : 0;
-  dataset.usual_filters = layout.usual_filters;
   return dataset;
 }
 
@@ -413,8 +434,7 @@ ColumnStream Group::open_stream(const char* name, Type type) const {
   state->what = "column " + path_of(name);
   state->type = type;
   state->rows = dataset.rows;
-  state->chunk_rows = dataset.chunk_rows;
-  state->usual_filters = dataset.usual_filters;
+  state->chunks = std::move(dataset.chunks);
   state->file_bytes = file_bytes_;
   return ColumnStream(std::move(state));
 }
@@ -432,7 +452,7 @@ ChunkedColumn Group::create_chunked_column(const char* name, Type type, std::uin
                                           creation.get(), H5P_DEFAULT),
                                failed),
                        what, type);
-  column.chunk_rows_ = chunk_rows;
+  column.chunk_rows_ = column.chunks_.rows = chunk_rows;
   return column;
 }
 
@@ -441,9 +461,10 @@ ChunkedColumn Group::open_chunked_column(const char* name, Type type) const {
   Dataset opened = open_dataset(name, type);
   ChunkedColumn column(std::move(opened.handle), "column " + path_of(name), type);
   column.rows_ = opened.rows;
-  column.chunk_rows_ = opened.chunk_rows != 0 ? opened.chunk_rows : std::max<std::uint64_t>(opened.rows, 1);
+  column.chunks_ = std::move(opened.chunks);
+  column.chunk_rows_ =
+      column.chunks_.rows != 0 ? column.chunks_.rows : std::max<std::uint64_t>(opened.rows, 1);
   column.file_bytes_ = file_bytes_;
-  column.usual_filters_ = opened.usual_filters;
   return column;
 }
 

@@ -59,6 +59,20 @@ std::vector<std::byte> compress_chunk(std::span<const std::byte> rows, std::size
 void decompress_chunk(std::span<const std::byte> stored, std::uint32_t filter_mask, std::size_t item_bytes,
                       std::span<std::byte> rows);
 
+enum class Filter : std::uint8_t { kShuffle, kDeflate, kFletcher32 };
+// The same for a chunk of another program, which went through these filters, each at most once, in this
+// order. Slower.
+void decompress_chunk(std::span<const std::byte> stored, std::uint32_t filter_mask,
+                      std::span<const Filter> filters, std::size_t item_bytes, std::span<std::byte> rows);
+
+// How the chunks of a column are stored.
+struct Chunks {
+  std::uint64_t rows = 0;              // of each; 0: the column is not chunked
+  bool has_usual_filters = true;       // those of compress_chunk(), in all chunks
+  std::vector<Filter> filters = {};    // otherwise: these, in the order in which they were applied
+  bool cut_one_is_unfiltered = false;  // a last chunk that is only partly within the column
+};
+
 // Rows per chunk, except in columns made by create_chunked_column().
 inline constexpr std::size_t kChunkRows = 32768;
 
@@ -126,7 +140,7 @@ class ChunkedColumn {
   Type type_;
   std::uint64_t rows_ = 0, chunk_rows_ = 0;
   std::uint64_t file_bytes_ = 0;
-  bool usual_filters_ = true;  // those of compress_chunk(); otherwise HDF5 has to read it
+  Chunks chunks_;
 };
 
 // Reads a column from its first row to its last, piece by piece.
@@ -205,8 +219,7 @@ class Group {
   struct Dataset {
     Handle handle;
     std::uint64_t rows = 0;
-    std::uint64_t chunk_rows = 0;  // 0: not chunked
-    bool usual_filters = false;    // those of compress_chunk()
+    Chunks chunks;
   };
   Group(Handle id, std::string name, std::uint64_t file_bytes)
       : id_(std::move(id)), name_(std::move(name)), file_bytes_(file_bytes) {}
