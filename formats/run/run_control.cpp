@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -41,6 +42,36 @@ UniqueFd open_run(const std::string& run) {
 
 std::string live_name(const std::string& node) { return std::string(kLivePrefix) + node; }
 std::string answer_name(const std::string& node) { return std::string(kNodePrefix) + node; }
+
+// While one lives, root writes in the run of another user as that user. Who owns a directory can put another
+// one of root's, or a link to a file of root's, in the place of what root has just looked at.
+class ActingAs {
+ public:
+  explicit ActingAs(const struct stat& owner) {
+    if (::geteuid() != 0 || owner.st_uid == 0) return;
+    is_other_ = true;
+    group_ = static_cast<gid_t>(::setfsgid(owner.st_gid));
+    ::setfsuid(owner.st_uid);
+    is_allowed_ = static_cast<uid_t>(::setfsuid(kNoChange)) == owner.st_uid;
+  }
+  ActingAs(const ActingAs&) = delete;
+  ActingAs& operator=(const ActingAs&) = delete;
+  ~ActingAs() {
+    if (!is_other_) return;
+    ::setfsuid(0);
+    ::setfsgid(group_);
+  }
+  [[nodiscard]] bool is_allowed() const { return is_allowed_; }
+
+ private:
+  static constexpr uid_t kNoChange = ~uid_t{0};
+  bool is_other_ = false, is_allowed_ = true;
+  gid_t group_ = 0;
+};
+
+Error not_as_user(const std::string& run) {
+  return Error{run + ": belongs to another user, and this root may not act as that user"};
+}
 
 // Not with O_PATH: it is for NFS to ask its server, so that what others have made and renamed is seen.
 UniqueFd open_control(const std::string& run) {
@@ -81,7 +112,7 @@ Result<void> replace_file(int directory, const std::string& name, const std::str
   return why;
 }
 
-// Writes a file from its beginning on, and closes it, which is when NFS sends it to the server.
+// Writes a file of `owner` from its beginning on, and closes it, which is when NFS sends it to the server.
 Result<void> rewrite_file(int directory, const std::string& name, std::span<const std::byte> bytes,
                           const struct stat& owner) {
   const auto failed = [&] { return Error{name + ": " + std::strerror(errno)}; };
@@ -90,10 +121,8 @@ Result<void> rewrite_file(int directory, const std::string& name, std::span<cons
   if (!file) return failed();
   const auto status = status_of(file.get());
   if (!status || !S_ISREG(status->st_mode)) return Error{name + ": is not a file"};
-  // What root makes has to be readable for the run's user.
-  if (::geteuid() == 0 && status->st_uid != owner.st_uid &&
-      ::fchown(file.get(), owner.st_uid, owner.st_gid) != 0)
-    return failed();
+  if (status->st_uid != owner.st_uid || status->st_nlink != 1)
+    return Error{name + ": is a file of another user, or has another name"};
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (!write_all(file.get(), text) || ::close(file.release()) != 0) return failed();
   return {};
@@ -153,22 +182,37 @@ std::uint64_t parse_number(std::string_view text) {
   return values ? (*values)[0] : 0;
 }
 
-// Opens the directory to write to it, and makes it if it is missing. One that root makes belongs to the user
-// of the run, whose collectors are to answer there.
-Result<UniqueFd> make_control(const std::string& run) {
+struct Control {
+  UniqueFd directory;
+  struct stat status = {};
+};
+
+// Opens the directory to write to it, as its owner, and makes it if it is missing. One that root makes
+// belongs to the user of the run, whose collectors are to answer there.
+Result<Control> make_control(const std::string& run) {
   const UniqueFd directory = open_run(run);
   const auto owner = directory ? status_of(directory.get()) : std::nullopt;
   if (!owner) return Error{run + ": " + std::strerror(errno)};
-  const bool made = ::mkdirat(directory.get(), kDirectory, kDirectoryMode) == 0;
-  if (!made && errno != EEXIST) return Error{run + "/" + kDirectory + ": " + std::strerror(errno)};
+  {
+    const ActingAs user(*owner);
+    if (!user.is_allowed()) return not_as_user(run);
+    if (::mkdirat(directory.get(), kDirectory, kDirectoryMode) != 0 && errno != EEXIST)
+      return Error{run + "/" + kDirectory + ": " + std::strerror(errno)};
+  }
   UniqueFd control = open_directory(directory.get(), kDirectory);
   const auto status = control ? status_of(control.get()) : std::nullopt;
-  if (!status || (!is_trusted(*status) && ::geteuid() != 0))
+  if (!status || (!is_trusted(*status) && (::geteuid() != 0 || status->st_uid != owner->st_uid)))
     return Error{run + ": belongs to another user, who alone can ask for this"};
-  if (made && ::geteuid() == 0 && owner->st_uid != 0 &&
-      ::fchownat(directory.get(), kDirectory, owner->st_uid, owner->st_gid, AT_SYMLINK_NOFOLLOW) != 0)
-    return Error{run + "/" + kDirectory + ": " + std::strerror(errno)};
-  return control;
+  return Control{std::move(control), *status};
+}
+
+// Does what writes to the directory, which returns a Result<void>, as its owner.
+template <typename Write>
+Result<void> write_as_owner(const std::string& run, const Control& control, Write write) {
+  const ActingAs user(control.status);
+  if (!user.is_allowed()) return not_as_user(run);
+  const Result<void> written = write(control.directory.get());
+  return written ? written : Error{run + "/" + kDirectory + "/" + written.error().message};
 }
 
 }  // namespace
@@ -235,45 +279,50 @@ ControlFiles read_control(const std::string& run) {
 std::optional<ControlRequest> read_request(const std::string& run) { return read_control(run).window; }
 
 Result<std::uint64_t> request_write(const std::string& run) {
-  const Result<UniqueFd> control = make_control(run);
+  const Result<Control> control = make_control(run);
   if (!control) return control.error();
-  const int directory = control.value().get();
-  const auto owner = status_of(directory);
-  const auto text = owner ? read_trusted(directory, kWriteName, owner->st_uid) : std::nullopt;
-  const std::uint64_t before = text ? parse_number(*text) : 0;
-  const std::uint64_t number = std::max(before + 1, static_cast<std::uint64_t>(unix_now_ns()));
-  const Result<void> written = replace_file(directory, kWriteName, text_of_number(number));
-  if (!written) return Error{run + "/" + kDirectory + "/" + written.error().message};
+  std::uint64_t number = 0;
+  const Result<void> written = write_as_owner(run, control.value(), [&](int directory) {
+    const auto text = read_trusted(directory, kWriteName, control.value().status.st_uid);
+    const std::uint64_t before = text ? parse_number(*text) : 0;
+    number = std::max(before + 1, static_cast<std::uint64_t>(unix_now_ns()));
+    return replace_file(directory, kWriteName, text_of_number(number));
+  });
+  if (!written) return written.error();
   return number;
 }
 
 Result<void> write_answer(const std::string& run, const WriteAnswer& answer) {
-  const Result<UniqueFd> control = make_control(run);
+  const Result<Control> control = make_control(run);
   if (!control) return control.error();
-  return replace_file(control.value().get(), std::string(kWrotePrefix) + answer.node,
-                      text_of_number(answer.number));
+  return write_as_owner(run, control.value(), [&](int directory) {
+    return replace_file(directory, std::string(kWrotePrefix) + answer.node, text_of_number(answer.number));
+  });
 }
 
 Result<void> write_hang_notice(const std::string& run, const HangNotice& notice) {
-  const Result<UniqueFd> control = make_control(run);
+  const Result<Control> control = make_control(run);
   if (!control) return control.error();
-  if (status_of(control.value().get(), kHangName)) return {};
-  const Result<void> written = replace_file(control.value().get(), kHangName, text_of(notice));
-  if (!written) return Error{run + "/" + kDirectory + "/" + written.error().message};
-  return {};
+  return write_as_owner(run, control.value(), [&](int directory) -> Result<void> {
+    if (status_of(directory, kHangName)) return {};
+    return replace_file(directory, kHangName, text_of(notice));
+  });
 }
 
 Result<ControlRequest> write_request(const std::string& run, ControlRequest request) {
-  const UniqueFd control = open_control(run);
-  const auto status = control ? status_of(control.get()) : std::nullopt;
+  UniqueFd directory = open_control(run);
+  const auto status = directory ? status_of(directory.get()) : std::nullopt;
   if (!status) return Error{run + ": is not recorded with --standby or --mode light", ErrorKind::kNotFound};
   if (status->st_uid != ::geteuid() && ::geteuid() != 0)
     return Error{run + ": belongs to another user, who alone can start and stop its recording"};
-  const auto text = read_trusted(control.get(), kRequestName, status->st_uid);
-  const auto before = text ? parse_request(*text) : std::nullopt;
-  request.sequence = std::max(before ? before->sequence + 1 : 1, static_cast<std::uint64_t>(unix_now_ns()));
-  const Result<void> written = replace_file(control.get(), kRequestName, text_of(request));
-  if (!written) return Error{run + "/" + kDirectory + "/" + written.error().message};
+  const Control control{std::move(directory), *status};
+  const Result<void> written = write_as_owner(run, control, [&](int opened) {
+    const auto text = read_trusted(opened, kRequestName, status->st_uid);
+    const auto before = text ? parse_request(*text) : std::nullopt;
+    request.sequence = std::max(before ? before->sequence + 1 : 1, static_cast<std::uint64_t>(unix_now_ns()));
+    return replace_file(opened, kRequestName, text_of(request));
+  });
+  if (!written) return written.error();
   return request;
 }
 
@@ -345,23 +394,20 @@ Result<void> write_watch(const std::string& run, std::uint64_t number) {
   if (!owner) return Error{run + ": " + std::strerror(errno)};
   if (owner->st_uid != ::geteuid() && ::geteuid() != 0)
     return Error{run + ": belongs to another user, who alone can ask its nodes what they do now"};
-  const auto failed = [&] { return Error{run + "/" + kDirectory + ": " + std::strerror(errno)}; };
-  const bool is_new = ::mkdirat(directory.get(), kDirectory, kDirectoryMode) == 0;
-  if (!is_new && errno != EEXIST) return failed();
-  const UniqueFd control(
-      ::openat(directory.get(), kDirectory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!control) return failed();
-  if (is_new && ::geteuid() == 0 && ::fchown(control.get(), owner->st_uid, owner->st_gid) != 0)
-    return failed();
+  const Result<Control> control = make_control(run);
+  if (!control) return control.error();
   const std::string text = text_of_fields({{kWatchFields[0], number}});
-  const Result<void> written =
-      rewrite_file(control.get(), kWatchName, std::as_bytes(std::span(text)), *owner);
-  return written ? written : Error{run + "/" + kDirectory + "/" + written.error().message};
+  return write_as_owner(run, control.value(), [&](int opened) {
+    return rewrite_file(opened, kWatchName, std::as_bytes(std::span(text)), control.value().status);
+  });
 }
 
 void end_watch(const std::string& run) {
   const UniqueFd directory = open_run(run);
-  if (!directory) return;
+  const auto owner = directory ? status_of(directory.get()) : std::nullopt;
+  if (!owner) return;
+  const ActingAs user(*owner);
+  if (!user.is_allowed()) return;
   {
     const UniqueFd control = open_directory(directory.get(), kDirectory);
     if (!control) return;

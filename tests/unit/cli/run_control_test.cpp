@@ -263,6 +263,56 @@ TEST_F(RunControl, TheLastNodeRemovesTheDirectory) {
   EXPECT_FALSE(fs::exists(fs::path(run) / ".control"));
 }
 
+TEST_F(RunControl, NoFileWithAnotherNameIsWritten) {
+  ASSERT_TRUE(write_watch(run, 1));
+  const fs::path other = fs::path(run) / "other", watch = fs::path(run) / ".control" / "watch";
+  std::ofstream(other) << "a long text of somebody, longer than what is written to the other file";
+  fs::remove(watch);
+  fs::create_hard_link(other, watch);
+  const auto bytes = fs::file_size(other);
+  EXPECT_FALSE(write_watch(run, 2));
+  EXPECT_FALSE(read_watch(run));
+  EXPECT_EQ(fs::file_size(other), bytes);
+  fs::create_hard_link(other, fs::path(run) / ".control" / "live-n0");
+  EXPECT_FALSE(write_live(run, "n0", bytes_of("x")));
+  std::string text;
+  std::getline(std::ifstream(other), text);
+  EXPECT_TRUE(text.starts_with("a long text"));
+}
+
+// So that nothing of root's can be put in the way, and so that the user's collectors can read it.
+TEST_F(RunControl, RootWritesAsTheUserOfTheRun) {
+  if (::geteuid() != 0) GTEST_SKIP() << "not root";
+  constexpr uid_t kNobody = 65534;
+  ASSERT_EQ(::chown(run.c_str(), kNobody, kNobody), 0);
+  const auto owner_of = [&](const std::string& name) {
+    struct stat status = {};
+    return ::lstat((run + "/" + name).c_str(), &status) == 0 ? static_cast<int>(status.st_uid) : -1;
+  };
+  ASSERT_TRUE(request_write(run));
+  ASSERT_TRUE(write_request(run, {0, true, kNow, 0}));
+  ASSERT_TRUE(write_watch(run, 1));
+  for (const char* const name : {".control", ".control/write", ".control/request", ".control/watch"})
+    EXPECT_EQ(owner_of(name), static_cast<int>(kNobody)) << name;
+  std::ofstream(run + "/mine") << "root is root again";
+  EXPECT_EQ(owner_of("mine"), 0);
+
+  // What the user may not open, root does not open for the user.
+  const fs::path secret = fs::path(run) / "secret", watch = fs::path(run) / ".control" / "watch";
+  std::ofstream(secret) << "a text of root, longer than what is written to the other file, and more";
+  ASSERT_EQ(::chmod(secret.c_str(), 0600), 0);
+  fs::rename(secret, watch);
+  const auto bytes = fs::file_size(watch);
+  EXPECT_FALSE(write_watch(run, 2));
+  EXPECT_EQ(owner_of(".control/watch"), 0);
+  EXPECT_EQ(fs::file_size(watch), bytes);
+  fs::remove_all(run + "/.control");
+  fs::create_directory(run + "/.control");
+  std::ofstream(watch) << "in a directory of root";
+  end_watch(run);
+  EXPECT_TRUE(fs::exists(watch));
+}
+
 TEST_F(RunControl, NoLiveFileIsReadThroughALink) {
   ASSERT_TRUE(write_watch(run, 1));
   fs::create_symlink("/etc/hostname", fs::path(run) / ".control" / "live-n0");
