@@ -16,6 +16,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "agent/lifecycle/options.h"
 #include "agent/lifecycle/signal_mask.h"
 #include "agent/sigsafe/process_state.h"
@@ -243,6 +245,14 @@ PreloadSet missing_of(PreloadSet ours) noexcept {
   return missing;
 }
 
+// Of a program that was not found: libc may still find it, as after the file actions of posix_spawnp. Our
+// entries stay as they are, since musl ends a program that has them without the token.
+PreloadFate fate_of_unknown(char* const* environment) noexcept {
+  PreloadFate fate = preload_fate(AT_FDCWD, "", environment);
+  fate.plain = 0;
+  return fate;
+}
+
 }  // namespace
 
 PreloadFate preload_fate(int folder, const char* path, char* const* environment) noexcept {
@@ -268,19 +278,21 @@ PreloadFate preload_fate_of_command(const char* file, char* const* environment) 
   const char* directories = getenv("PATH");
   if (directories == nullptr) directories = "/bin:/usr/bin";
   const std::size_t name = strlen(file) + 1;
-  const std::size_t longest = strlen(directories);
-  if (name > NAME_MAX + 1 || longest > PATH_MAX) return preload_fate(AT_FDCWD, file, environment);
-  char* const path = static_cast<char*>(alloca(longest + 1 + name));
+  if (name > NAME_MAX + 1) return fate_of_unknown(environment);
+  const std::size_t room = std::min<std::size_t>(strlen(directories), PATH_MAX - 1);
+  char* const path = static_cast<char*>(alloca(room + 1 + name));
   for (const char* next = directories;; ++next) {
     const std::size_t length = strcspn(next, ":");
-    memcpy(path, next, length);
-    path[length] = '/';
-    memcpy(path + length + 1, file, name);
-    const char* const candidate = length == 0 ? file : path;
-    if (raw_syscall(SYS_faccessat, AT_FDCWD, candidate, X_OK) >= 0)
-      return preload_fate(AT_FDCWD, candidate, environment);
+    if (length <= room) {  // libc skips longer ones, too
+      memcpy(path, next, length);
+      path[length] = '/';
+      memcpy(path + length + 1, file, name);
+      const char* const candidate = length == 0 ? file : path;
+      if (raw_syscall(SYS_faccessat, AT_FDCWD, candidate, X_OK) >= 0)
+        return preload_fate(AT_FDCWD, candidate, environment);
+    }
     next += length;
-    if (*next == 0) return preload_fate(AT_FDCWD, file, environment);
+    if (*next == 0) return fate_of_unknown(environment);
   }
 }
 

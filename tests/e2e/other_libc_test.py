@@ -95,6 +95,19 @@ class OtherLibc(recording.RecordingTest):
             with self.subTest(name):
                 self.same(command, run=name, env=path)
 
+    def test_program_of_musl_by_a_long_search_path(self):
+        """PATH of many modules; one entry alone is longer than a path may be."""
+        program = self.musl_program()
+        directories = [os.environ["PATH"], *(f"/no/such/module/{'x' * 100}/{number}" for number in range(60)),
+                       os.path.dirname(program), "/" + "y" * 5000]
+        path = {**os.environ, "PATH": ":".join(directories)}
+        python = "import os, sys; pid = os.posix_spawnp('says', ['says'], os.environ); "
+        spawned = "sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))"
+        for name, command in {"execvp": ["env", "says", "a"],
+                              "posix_spawnp": [recording.PYTHON, "-c", python + spawned]}.items():
+            with self.subTest(name):
+                self.same(command, run=name, env=path)
+
     def glibc_program(self, name, *options):
         self.need("cc")
         with open(os.path.join(self.directory, "says.c"), "w", encoding="ascii") as file:
