@@ -31,6 +31,7 @@
 #include "cli/attach/job_step.hpp"
 #include "cli/attach/read_text.hpp"
 #include "cli/attach/target.hpp"
+#include "cli/attach/wait_for_end.hpp"
 #include "cli/command_name.hpp"
 #include "cli/identity.hpp"
 #include "cli/install_layout.hpp"
@@ -251,18 +252,6 @@ bool attach_to(const Target& target, const Options& options, const InstallLayout
   return true;
 }
 
-volatile sig_atomic_t g_interrupted = 0;
-
-// The collector ends when it has let the processes go. An interrupt asks for that early.
-void wait_for_end(const Collector& collector, const std::string& run) {
-  struct sigaction action {};
-  action.sa_handler = [](int) { g_interrupted = 1; };
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
-  bool asked = false;
-  while (::waitpid(collector.pid, nullptr, 0) < 0 && errno == EINTR)
-    if (g_interrupted != 0 && !asked) asked = static_cast<bool>(write_request(run, ControlRequest{}));
-}
-
 int on_this_node(const Options& options, std::vector<int> pids,
                  std::optional<std::chrono::nanoseconds> lasting) {
   auto layout = find_install_layout_of_helper();
@@ -324,7 +313,13 @@ int on_this_node(const Options& options, std::vector<int> pids,
   }
   if (!lasting) (void)write_all(STDERR_FILENO, line_of_step(attached));
   collector.value().control.reset();
-  wait_for_end(collector.value(), directory.path);
+  const auto ask = [&directory] {
+    return static_cast<bool>(write_request(directory.path, ControlRequest{}));
+  };
+  if (!wait_for_end(collector.value().pid, ask)) {
+    say("the recording goes on, until: clusterprof detach " + directory.path);
+    return kExitFailed;
+  }
   if (!options.quiet && options.run.empty()) say("recorded to " + directory.path);
   return 0;
 }

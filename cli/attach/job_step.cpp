@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 
 #include "base/unique_fd.hpp"
 #include "base/write_all.hpp"
+#include "cli/attach/held_interrupts.hpp"
 #include "cli/message.hpp"
 
 namespace clusterprof::cli::attach {
@@ -27,37 +27,6 @@ namespace {
 constexpr std::string_view kStepLine = "clusterprof-attached ";
 
 using StepClock = std::chrono::steady_clock;
-
-// While one lives, interrupts wait until they are taken: none is lost between a look and a wait. Those that
-// are ignored (nohup) still are.
-class HeldInterrupts {
- public:
-  HeldInterrupts() {
-    sigset_t held;
-    sigemptyset(&held);
-    struct sigaction action {};
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP})
-      if (::sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN)
-        sigaddset(&held, signal);
-    ::sigprocmask(SIG_BLOCK, &held, &before_);
-    descriptor_.reset(::signalfd(-1, &held, SFD_CLOEXEC | SFD_NONBLOCK));
-  }
-  HeldInterrupts(const HeldInterrupts&) = delete;
-  HeldInterrupts& operator=(const HeldInterrupts&) = delete;
-  ~HeldInterrupts() { release(); }
-
-  void release() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
-  // Readable while one waits; below 0: there is none.
-  [[nodiscard]] int descriptor() const { return descriptor_.get(); }
-  bool take() {
-    signalfd_siginfo taken{};
-    return ::read(descriptor_.get(), &taken, sizeof taken) == sizeof taken;
-  }
-
- private:
-  sigset_t before_{};
-  UniqueFd descriptor_;
-};
 
 [[noreturn]] void become_step(const std::vector<std::string>& command, int output,
                               HeldInterrupts& interrupts) {

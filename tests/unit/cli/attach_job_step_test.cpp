@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// With a shell in the place of srun.
+// With a shell in the place of srun, and a child that does nothing in the place of a collector.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <string>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "cli/attach/job_step.hpp"
+#include "cli/attach/wait_for_end.hpp"
 #include "cli/message.hpp"
 
 namespace clusterprof::cli::attach {
@@ -132,6 +135,66 @@ TEST(JobStep, AnInterruptIsNotLostWhileItBegins) {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   EXPECT_EQ(begun.status, kExitFailed) << "SIGTERM has ended it";
   EXPECT_EQ(begun.said, "");
+}
+
+pid_t idle_child() {
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  for (;;) ::pause();
+}
+
+// Also where the collector cannot be asked at first.
+TEST(WaitForEnd, AnInterruptThatWaitsAlreadyAsksUntilItIsHeard) {
+  const WithDefaultAction action(SIGTERM);
+  const std::string asked = testing::TempDir() + "clusterprof-asked-" + std::to_string(::getpid());
+  std::filesystem::remove(asked);
+  const pid_t collector = idle_child();
+  ASSERT_GT(collector, 0);
+  sigset_t before;
+  ::pthread_sigmask(SIG_BLOCK, nullptr, &before);
+  block(SIGTERM);
+  ::kill(::getpid(), SIGTERM);
+  const bool has_ended = wait_for_end(collector, [&] {
+    if (std::filesystem::create_directory(asked)) return false;
+    return ::kill(collector, SIGKILL) == 0;
+  });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  EXPECT_TRUE(has_ended);
+  EXPECT_TRUE(std::filesystem::remove(asked));
+}
+
+TEST(WaitForEnd, ALaterInterruptEndsTheWaitingForAFileServer) {
+  const WithDefaultAction action(SIGINT);
+  const pid_t collector = idle_child();
+  ASSERT_GT(collector, 0);
+  sigset_t before;
+  ::pthread_sigmask(SIG_BLOCK, nullptr, &before);
+  block(SIGINT);
+  std::atomic<bool> is_over = false;
+  std::thread sender([&] {
+    while (!is_over) {
+      ::kill(::getpid(), SIGINT);
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+  });
+  const auto start = std::chrono::steady_clock::now();
+  const bool has_ended = wait_for_end(collector, [collector] {
+    while (::kill(collector, 0) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return false;
+  });
+  const auto lasted = std::chrono::steady_clock::now() - start;
+  is_over = true;
+  sender.join();
+  const timespec now = {};
+  sigset_t interrupt;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  ::sigtimedwait(&interrupt, nullptr, &now);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  EXPECT_FALSE(has_ended);
+  EXPECT_GE(lasted, std::chrono::seconds(1)) << "the first ones were the same";
+  ::kill(collector, SIGKILL);
+  ::waitpid(collector, nullptr, 0);
 }
 
 TEST(JobStep, WhatIsIgnoredEndsNothing) {
