@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Files, groups and attributes. Columns are in column.cpp.
+#include <fcntl.h>
 #include <hdf5.h>
 
 #include <algorithm>
@@ -12,6 +13,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/believable_bytes.hpp"
+#include "base/unique_fd.hpp"
 #include "formats/h5/h5.hpp"
 #include "formats/h5/library.hpp"
 
@@ -100,9 +103,11 @@ File File::open(const std::filesystem::path& path) {
   std::error_code error;
   const std::uint64_t bytes = std::filesystem::file_size(path, error);
   if (error) throw H5Error("cannot be opened: " + error.message());
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const std::uint64_t limit = file ? believable_bytes(file.get(), 0, bytes) : bytes;
   const Handle access = access_properties();
   return File(checked(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), "is not a readable HDF5 file"),
-              bytes);
+              limit);
 }
 
 std::vector<std::byte> File::image_of(const std::function<void(Group& root)>& fill) {

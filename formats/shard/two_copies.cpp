@@ -17,6 +17,7 @@
 #include <string>
 #include <utility>
 
+#include "base/believable_bytes.hpp"
 #include "formats/h5/h5.hpp"
 
 namespace clusterprof::shard {
@@ -131,6 +132,7 @@ std::optional<std::vector<std::byte>> read_newest_copy(const std::filesystem::pa
     const auto file_bytes = static_cast<std::uint64_t>(status.st_size);
     if (is_last(fd.get(), file_bytes)) return std::nullopt;
     for (const Header& header : read_headers(fd.get(), file_bytes)) {
+      if (believable_bytes(fd.get(), header.place + kHeaderBytes, header.bytes) < header.bytes) continue;
       std::vector<std::byte> image(header.bytes);
       if (!read_all(fd.get(), image.data(), image.size(), header.place + kHeaderBytes)) continue;
       if (checksum_of(image) != header.checksum) continue;

@@ -557,6 +557,26 @@ TEST_F(BesideHdf5Test, RowsThatWereNeverWrittenAreRefused) {
   }
 }
 
+// A small file with a column of 8 GiB.
+TEST_F(BesideHdf5Test, RowsInAHoleAreRefused) {
+  {
+    const Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+    H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110);
+    const Id file(H5Fcreate(path_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access), H5Fclose);
+    const Id creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+    H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY);
+    H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER);
+    const hsize_t rows = hsize_t{1} << 30;
+    const Id space(H5Screate_simple(1, &rows, nullptr), H5Sclose);
+    const Id dataset(H5Dcreate2(file, "column", H5T_STD_U64LE, space, H5P_DEFAULT, creation, H5P_DEFAULT),
+                     H5Dclose);
+  }
+  ASSERT_GT(std::filesystem::file_size(path_), std::uintmax_t{1} << 33);
+  const h5::File file = h5::File::open(path_);
+  EXPECT_THROW((void)file.root().open_column<std::uint64_t>("column"), H5Error);
+  EXPECT_THROW((void)file.root().open_chunked_column("column", Type::kUint64), H5Error);
+}
+
 // Deflated twice, a file is smaller than what is in it by any factor.
 TEST_F(BesideHdf5Test, OtherFiltersAreRefused) {
   const auto column = some_rows<std::uint64_t>(5000, 1);

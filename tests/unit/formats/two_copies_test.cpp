@@ -10,6 +10,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <random>
@@ -200,6 +204,21 @@ TEST_F(Copies, FailedWriteLeavesTheLastCopy) {
   watch.writes_until_failure = -1;
   ASSERT_TRUE(write(3));
   EXPECT_EQ(generation_in(path), 3u);
+}
+
+// The header of a copy of 4 TiB, of which nothing was ever written.
+TEST_F(Copies, HoleIsNotReadAsACopy) {
+  constexpr std::uint64_t kHeader = 512, kBytes = std::uint64_t{4} << 40;
+  std::array<std::uint64_t, 7> header{0, 0, 1, 0, kBytes, 5, 0};
+  std::memcpy(header.data(), "cpshard1", 8);
+  header[6] = XXH3_64bits(header.data(), 6 * sizeof header[0]);
+  std::vector<std::uint8_t> bytes(kHeader);
+  std::memcpy(bytes.data(), header.data(), sizeof header);
+  testing::write_bytes(path, bytes);
+  std::error_code error;
+  std::filesystem::resize_file(path, kHeader + kBytes, error);
+  if (error) GTEST_SKIP() << "no such large files here: " << error.message();
+  EXPECT_THROW((void)shard::read_newest_copy(path), h5::H5Error);
 }
 
 TEST_F(Copies, DamageToTheNewestGivesTheOneBefore) {
