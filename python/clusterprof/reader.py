@@ -18,6 +18,7 @@ shard, the file of one node before the merge, are what samples said.
 """
 import functools
 import os
+import zlib
 
 import h5py
 import numpy as np
@@ -41,6 +42,8 @@ UNRECORDED = [None, "not_visible", "other_c_library", "other_architecture", "lib
               "privileges", "other_environment", "no_memory", "ended_early", "silent"]
 _SHARD_VERSION, _PROFILE_VERSION = (2, 13), (3, 15)
 _NONE = 0xFFFFFFFF
+_FILTERS = [h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_FLETCHER32]  # bytes are not shuffled
+_MOST_DEFLATED = 1100  # times; deflate shrinks data to a 1032nd at best
 # Their columns besides the rank; a shard has no tables without rows.
 _MATRIX_TABLES = {"values": ["path", "category", "main_thread", "wall_ns", "cpu_ns", "samples"],
                   "path_counters": ["path", "counter", "value"],
@@ -52,9 +55,83 @@ def read(run):
     return Run(run)
 
 
+def _damaged(dataset, how):
+    return ValueError(f"{dataset.file.filename}: column {dataset.name} {how}")
+
+
+def _fletcher32(data):
+    """HDF5's: of big-endian words, an odd last byte being the high one of a word."""
+    words = np.frombuffer(data + b"\0" * (len(data) % 2), ">u2").astype(np.uint64)
+    first = int(words.sum())
+    second = int((words * np.arange(len(words), 0, -1, dtype=np.uint64) % np.uint64(65535)).sum())
+    return ((second - 1) % 65535 + 1 << 16 | (first - 1) % 65535 + 1) if first else 0
+
+
+def _unpacked(chunk, left_out, item_bytes, size):
+    """What shuffle, deflate and fletcher32 have made a chunk of; None if it is damaged. `left_out`: HDF5's mask of filters."""
+    deflate = 1 if item_bytes > 1 else 0
+    if not left_out >> deflate + 1 & 1:
+        chunk, checksum = chunk[:-4], chunk[-4:]
+        if len(checksum) != 4 or _fletcher32(chunk) != int.from_bytes(checksum, "little"):
+            return None
+    if not left_out >> deflate & 1:
+        inflater = zlib.decompressobj()
+        try:
+            chunk = inflater.decompress(chunk, size + 1)
+        except zlib.error:
+            return None
+        if not inflater.eof or inflater.unused_data:
+            return None
+    if len(chunk) != size:
+        return None
+    content = np.frombuffer(chunk, np.uint8)
+    return content.reshape(item_bytes, -1).T.ravel() if deflate and not left_out & 1 else content
+
+
+def _column(dataset, rows=slice(None)):
+    """Rows of a column. Nothing that a file says about its layout is believed before it is checked. HDF5 itself would take a
+    chunk that inflates to less than it should for a whole one, and read what is behind it in memory."""
+    if not isinstance(dataset, h5py.Dataset):
+        raise ValueError(f"{dataset.file.filename}: {dataset.name} is no column")
+    kind, stored = dataset.dtype, dataset.id.get_storage_size()
+    if (dataset.ndim != 1 or kind.kind not in "iuf" or kind.itemsize not in (1, 4, 8) or kind != kind.newbyteorder("<")
+            or dataset.id.get_type().get_size() != kind.itemsize):
+        raise _damaged(dataset, "has the wrong type")
+    properties = dataset.id.get_create_plist()
+    filters = [properties.get_filter(i)[0] for i in range(properties.get_nfilters())]
+    if dataset.chunks and filters != _FILTERS[kind.itemsize == 1:]:
+        raise _damaged(dataset, "is stored by filters other than ours")
+    if stored > dataset.file.id.get_filesize() or (
+            dataset.size * kind.itemsize > stored * (_MOST_DEFLATED if dataset.chunks else 1)):
+        raise _damaged(dataset, "claims more rows than its data can hold")
+    if not dataset.chunks:
+        return dataset[rows]
+    begin, end, _ = rows.indices(dataset.size)
+    length, = dataset.chunks
+    read = np.empty(max(end - begin, 0), kind)
+    for first in range(begin // length * length, end, length):
+        left_out, chunk = dataset.id.read_direct_chunk((first,))
+        size = length * kind.itemsize
+        content = _unpacked(chunk, left_out, kind.itemsize, size) if size <= _MOST_DEFLATED * len(chunk) else None
+        if content is None:
+            raise _damaged(dataset, "is damaged")
+        low, high = max(begin, first), min(end, first + length)
+        read[low - begin:high - begin] = content.view(kind)[low - first:high - first]
+    return read
+
+
+def _repeated(values, ends, count):
+    """Each value for the rows from its end to the next one, which together are `count`."""
+    if len(ends) != len(values) + 1 or ends[0] != 0 or ends[-1] != count or (ends[1:] < ends[:-1]).any():
+        raise ValueError("damaged: rows that are not there")
+    return np.repeat(values, np.diff(ends))
+
+
 def _strings(group, column):
-    data = group[column + "_bytes"][:].tobytes()
-    ends = group[column + "_offsets"][:].tolist()
+    data, ends = _column(group[column + "_bytes"]).tobytes(), _column(group[column + "_offsets"])
+    if len(ends) and (ends[-1] > len(data) or (ends[1:] < ends[:-1]).any()):
+        raise _damaged(group[column + "_offsets"], "is damaged")
+    ends = ends.tolist()
     return [data[begin:end].decode(errors="replace") for begin, end in zip(ends, ends[1:])]
 
 
@@ -65,18 +142,22 @@ def _attributes(group):
 
 def _named(codes, names):
     """A column of small numbers as categories; a number that a later version brought keeps its number as name."""
-    most = int(codes.max(initial=0)) + 1
-    return pd.Categorical.from_codes(codes.astype(np.int64), names + [str(code) for code in range(len(names), most)])
+    codes = codes.astype(np.int64)
+    later = np.unique(codes[codes >= len(names)])
+    codes = np.where(codes < len(names), codes, len(names) + np.searchsorted(later, codes))
+    return pd.Categorical.from_codes(codes, names + [str(code) for code in later])
 
 
-def _is_all_inside(group, depth=3):
-    """Whether all data are in this file. An HDF5 file can refer to other files, which may be private or never end."""
+def _is_all_inside(group, depth=3, seen=()):
+    """Whether all data are in this file. An HDF5 file can refer to other files, which may be private or never end. A group
+    that is within itself is refused."""
+    seen = {*seen, h5py.h5o.get_info(group.id).addr}
     for name in group:
         if not isinstance(group.get(name, getlink=True), h5py.HardLink):
             return False
         item = group[name]
         if isinstance(item, h5py.Group):
-            if depth == 0 or not _is_all_inside(item, depth - 1):
+            if depth == 0 or h5py.h5o.get_info(item.id).addr in seen or not _is_all_inside(item, depth - 1, seen):
                 return False
         elif item.is_virtual or item.external:
             return False
@@ -164,21 +245,24 @@ class Run:
         """A row per call path: its id, parent, and innermost frame (kind, function, file, module, line, function_line,
         inlined, line_approximate); of a profile also the statistics over ranks (ranks, inclusive_sum_ns, ...). Row 0 is the root."""
         group, frames, text = self._file["paths"], self._file.get("frames"), self._text
-        frame = group["frame"][:].astype(np.int64)
+        frame, parent = _column(group["frame"]).astype(np.int64), _column(group["parent"]).astype(np.int64)
+        if (parent[1:] >= np.arange(1, len(parent))).any():
+            raise ValueError(f"{self.path}: damaged: a parent does not come before its child")
         known = frame != _NONE
         column = {name: np.zeros(len(frame), dtype=np.int64) for name in ("kind", "inlined", "name", "file", "module", "line",
                                                                         "function_line", "line_approximate")}
         for name, values in column.items() if known.any() else ():
-            values[known] = frames[name][:][frame[known]]
+            values[known] = _column(frames[name])[frame[known]]
         kind = pd.Series(_named(column["kind"], KINDS)).where(known)
         table = {
-            "id": [f"{high:016x}{low:016x}" for high, low in zip(group["id_high"][:].tolist(), group["id_low"][:].tolist())],
-            "parent": group["parent"][:].astype(np.int64), "kind": kind,
+            "id": [f"{high:016x}{low:016x}" for high, low in zip(_column(group["id_high"]).tolist(),
+                                                                 _column(group["id_low"]).tolist())],
+            "parent": parent, "kind": kind,
             "function": text[column["name"]], "file": text[column["file"]], "module": text[column["module"]],
             "line": column["line"], "function_line": column["function_line"], "inlined": column["inlined"].astype(bool),
             "line_approximate": column["line_approximate"].astype(bool)}
         if "path_statistics" in self._file:
-            table.update({name: data[:] for name, data in self._file["path_statistics"].items()})
+            table.update({name: _column(data) for name, data in self._file["path_statistics"].items()})
         return pd.DataFrame(table)
 
     def call_path(self, path):
@@ -252,12 +336,20 @@ class Run:
     @staticmethod
     def _outermost(numbers, parents):
         """Whether no ancestor of a path has the same number."""
-        outermost, numbers, parents = np.ones(len(numbers), dtype=bool), numbers.tolist(), parents.tolist()
-        for path in range(1, len(numbers)):
-            above = parents[path]
-            while above != 0 and numbers[above] != numbers[path]:
-                above = parents[above]
-            outermost[path] = above == 0
+        outermost, numbers, children = np.ones(len(numbers), dtype=bool), numbers.tolist(), [[] for _ in numbers]
+        for path, parent in enumerate(parents.tolist()[1:], 1):
+            children[parent].append(path)
+        above, waiting = set(), children[0][:] if children else []
+        while waiting:  # ~path: behind all that is below it
+            path = waiting.pop()
+            if path < 0:
+                above.remove(numbers[~path])
+                continue
+            outermost[path] = numbers[path] not in above
+            if outermost[path]:
+                above.add(numbers[path])
+                waiting.append(~path)
+            waiting += children[path]
         return outermost
 
     # --- MPI ---
@@ -506,7 +598,7 @@ class Run:
             if name.endswith("_bytes") and name[:-6] + "_offsets" in group:
                 columns[name[:-6]] = _strings(group, name[:-6])
             elif not name.endswith("_offsets"):
-                columns[name] = data[rows]
+                columns[name] = _column(data, rows)
         return columns
 
     def _table(self, table):
@@ -523,10 +615,11 @@ class Run:
         """A table sorted by rank, or one rank's part of it."""
         if table not in self._file:
             return pd.DataFrame({"rank": []})
-        ends = self._file[table]["rank_offsets"][:].astype(np.int64)
+        ends = _column(self._file[table]["rank_offsets"]).astype(np.int64)
         if rank_row is None:
-            numbers = np.repeat(self.ranks["rank"].to_numpy(), np.diff(ends))
-            return pd.DataFrame({"rank": numbers, **self._columns(table)})
+            columns = self._columns(table)
+            numbers = _repeated(self.ranks["rank"].to_numpy(), ends, len(next(iter(columns.values()), ())))
+            return pd.DataFrame({"rank": numbers, **columns})
         columns = self._columns(table, slice(ends[rank_row], ends[rank_row + 1]))
         return pd.DataFrame({"rank": self.ranks["rank"].iloc[rank_row], **columns})
 
@@ -563,27 +656,32 @@ class Run:
         rows.insert(1, "node", rows["rank"].map(node_of))
         return rows.sort_values(["rank", "path"], kind="stable", ignore_index=True)
 
+    @functools.cached_property
+    def _blocks(self):
+        return {name: _column(data) for name, data in self._file["blocks"].items() if not name.endswith("_xxh3")}
+
     def _block(self, table, node, chosen):
         """The rows of a node's block that are of the chosen rows of `ranks`."""
-        block = {name: int(data[node]) for name, data in self._file["blocks"].items() if not name.endswith("_xxh3")}
+        block = {name: int(numbers[node]) for name, numbers in self._blocks.items()}
 
         def part(name, first, count):
             return self._columns(name, slice(block[first], block[first] + block[count]))
 
         rows = part(table, f"{table}_first_row", f"{table}_rows")
         paths = part(f"{table}_paths", f"{table}_first_path", f"{table}_paths")
-        ends = np.append(paths["first_row"].astype(np.int64), block[f"{table}_rows"])
+        ends = np.append(paths["first_row"].astype(np.int64), len(rows["rank"]))
         rank_rows = part("block_ranks", "first_rank", "ranks")["rank"][rows["rank"]]
         rows["rank"] = self.ranks["rank"].to_numpy()[rank_rows]
         if table == "path_counters":
             rows["counter"] = part("block_counters", "first_counter", "counters")["counter"][rows["counter"]]
-        table = pd.DataFrame({"rank": rows.pop("rank"), "path": np.repeat(paths["path"], np.diff(ends)), **rows})
+        of_path = _repeated(paths["path"], ends, len(rows["rank"]))
+        table = pd.DataFrame({"rank": rows.pop("rank"), "path": of_path, **rows})
         return table[np.isin(rank_rows, chosen)]
 
     def _on_axis(self, rows):
         if not len(rows):
             return rows
-        rows["series"] = self._text[self._file["series"]["name"][:]][rows["series"]]
+        rows["series"] = self._text[_column(self._file["series"]["name"])][rows["series"]]
         return self._with_times(rows, "time_axis")
 
     def _with_times(self, rows, axis):

@@ -3,9 +3,12 @@
 the sums are those of a brute-force computation."""
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
+import zlib
 
 import recording
 
@@ -169,6 +172,79 @@ class Reader(recording.RecordingTest):
                 file.attrs["format_major"], file.attrs["format_minor"] = map(np.uint32, version)
             with self.assertRaisesRegex(ValueError, rf"has format {version[0]}\.{version[1]}, this reader knows \d+\.\d+ only"):
                 clusterprof.read(other)
+
+    def forged(self, change):
+        """The profile, opened, after somebody has changed it."""
+        import h5py
+
+        path = os.path.join(tempfile.mkdtemp(dir=self.directory), "forged.h5")
+        shutil.copy(os.path.join(self.run_directory, "profile.h5"), path)
+        with h5py.File(path, "r+") as file:
+            change(file)
+        run = clusterprof.read(path)
+        self.addCleanup(run.close)
+        return run
+
+    def test_forged_profiles_are_errors(self):
+        self.synthesize()
+        usual = {"shuffle": True, "compression": 1, "fletcher32": True}
+
+        def replace(file, name, rows, chunk=None, **how):
+            del file[name]
+            data = file.create_dataset(name, (rows,), "<u8", chunks=(min(rows, 32768),), **how)
+            if chunk is not None:
+                data.id.write_direct_chunk((0,), chunk)
+
+        def cycle(file):
+            file["paths/parent"][5], file["paths/parent"][7] = 7, 5
+
+        with self.assertRaisesRegex(ValueError, "forged.h5: damaged: a parent does not come before its child"):
+            self.forged(cycle).call_path(5)
+        short = zlib.compress(os.urandom(3000))
+        summed = short + clusterprof.reader._fletcher32(short).to_bytes(4, "little")
+        for error, change in (
+                ("claims more rows than its data can hold", lambda file: replace(file, "paths/id_low", 1 << 33, **usual)),
+                ("is damaged", lambda file: replace(file, "paths/id_low", 32768, summed, **usual)),
+                ("is damaged", lambda file: replace(file, "paths/id_low", 32768, b"x" * 3000, **usual)),
+                ("by filters other than ours", lambda file: replace(file, "paths/id_low", 32768, short, compression=1)),
+                ("by filters other than ours", lambda file: replace(file, "paths/id_low", 300, fletcher32=True))):
+            with self.assertRaisesRegex(ValueError, "forged.h5: column /paths/id_low .*" + error):
+                self.forged(change).paths
+
+        def texts(file):  # each of them all bytes that there are
+            ends = file["strings/text_offsets"][:]
+            ends[::2], ends[1::2] = 0, ends[-1]
+            file["strings/text_offsets"][:] = ends
+
+        with self.assertRaisesRegex(ValueError, "/strings/text_offsets is damaged"):
+            self.forged(texts).paths
+
+        def many_rows(file):
+            file["mpi_calls/rank_offsets"][-1] = 1 << 40
+
+        with self.assertRaisesRegex(ValueError, "damaged: rows that are not there"):
+            self.forged(many_rows).mpi_calls
+
+        def endless(file):
+            file["paths/again"] = file["paths"]
+
+        with self.assertRaisesRegex(ValueError, "forged.h5: parts of it are not in this file"):
+            self.forged(endless)
+
+    def test_chunks_are_unpacked_as_hdf5_does_it(self):
+        import h5py
+
+        random = np.random.default_rng(1)
+        with h5py.File(os.path.join(self.directory, "columns.h5"), "w") as file:
+            for kind in ("<u1", "<i4", "<u4", "<i8", "<u8", "<f8"):
+                for high in (1, 50, 1 << 30):
+                    rows = random.integers(0, min(high, 200 if kind == "<u1" else high), 10_000, endpoint=True).astype(kind)
+                    for chunk in (999, 10_000):
+                        data = file.create_dataset(f"{kind}{high}of{chunk}", data=rows, chunks=(chunk,), compression=1,
+                                                   fletcher32=True, shuffle=kind != "<u1")
+                        for part in (slice(None), slice(0, 0), slice(998, 1000), slice(2000, 7001), slice(9999, 20_000)):
+                            np.testing.assert_array_equal(clusterprof.reader._column(data, part), rows[part])
+                            self.assertEqual(clusterprof.reader._column(data, part).dtype, rows.dtype)
 
 
 if __name__ == "__main__":
