@@ -354,7 +354,7 @@ void ProcessRecorder::begin_thread(RecordedThread& thread, const wire::ThreadSlo
   thread.busiest = {};
   thread.stay = {};
   thread.mutex = thread.last_mutex = {};
-  thread.awaits_wake = false;
+  thread.awaits_wake = thread.mutex_may_go_on = false;
   thread.spins.clear();
   thread.places = {};
   thread.sampled = SampledTime(begin, slot.start_cpu_ns);

@@ -290,7 +290,8 @@ void SampleCharger::add_mutex_wait(RawMutexKey mutex, const RawMutexWait& wait, 
 
 void SampleCharger::end_mutex_wait(RecordedThread& thread, std::uint64_t time_ns,
                                    std::optional<std::uint64_t> cpu_ns, const SeenWaiting& again) {
-  if (const std::uint64_t wait_ns = thread.mutex_wait_ns(time_ns, cpu_ns); wait_ns != 0) {
+  const std::uint64_t wait_ns = thread.mutex_wait_ns(time_ns, cpu_ns);
+  if (wait_ns != 0 || thread.mutex_may_go_on) {
     if (thread.awaits_wake)
       wakes_.ended({thread.mutex, thread.tid, thread.mutex_since_ns, time_ns, thread.mutex_before_ns, wait_ns,
                     again.between_ns, again.may_go_on});
@@ -298,7 +299,7 @@ void SampleCharger::end_mutex_wait(RecordedThread& thread, std::uint64_t time_ns
       add_mutex_wait(thread.mutex, {wait_ns, 1, wait_ns});
   }
   thread.mutex = {};
-  thread.awaits_wake = false;
+  thread.awaits_wake = thread.mutex_may_go_on = false;
 }
 
 void SampleCharger::end_waits(RecordedThread& thread, std::uint64_t time_ns,
@@ -399,6 +400,7 @@ void SampleCharger::take_mutex(RecordedThread& thread, const wire::SampleRecord&
   thread.mutex_since_cpu_ns = record.cpu_ns;
   thread.mutex_before_ns = may_go_on ? 0 : charged.waited_ns;
   thread.awaits_wake = awaits_wake;
+  thread.mutex_may_go_on = may_go_on;
   if (has_holder) thread.last_mutex = thread.mutex;
 }
 

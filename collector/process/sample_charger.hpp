@@ -68,9 +68,10 @@ struct RecordedThread {
   // The mutex that it was seen to wait for; address 0: none. How long it had waited when it was seen.
   RawMutexKey mutex;
   std::uint64_t mutex_since_ns = 0, mutex_since_cpu_ns = 0, mutex_before_ns = 0;
-  RawMutexKey last_mutex;    // if its last wait that was seen was for a mutex
-  bool awaits_wake = false;  // it is none, but a word that another thread has to wake it for
-  std::vector<Spin> spins;   // for one spin lock, each of the samples in a row that found it there
+  RawMutexKey last_mutex;        // if its last wait that was seen was for a mutex
+  bool awaits_wake = false;      // it is none, but a word that another thread has to wake it for
+  bool mutex_may_go_on = false;  // the sample before this one may have seen the same wait
+  std::vector<Spin> spins;       // for one spin lock, each of the samples in a row that found it there
   // Where it was, from when on.
   PlacesOfThread places;
   // How long it has waited for it, at most; without its CPU time if that is known.

@@ -148,33 +148,36 @@ void Wakes::settle_ended(std::uint64_t until_ns,
                    [](const EndedWait& a, const EndedWait& b) { return a.end_ns < b.end_ns; });
   const auto later = std::find_if(ended_.begin(), ended_.end(),
                                   [&](const EndedWait& wait) { return wait.end_ns > until_ns; });
+  const auto next_of = [&](const std::vector<EndedWait>::iterator wait) {
+    return std::find_if(wait + 1, ended_.end(), [&](const EndedWait& other) {
+      return other.tid == wait->tid && other.seen_ns == wait->end_ns;
+    });
+  };
+  const bool is_last = until_ns == std::numeric_limits<std::uint64_t>::max();
   std::vector<EndedWait> left;
   for (auto wait = ended_.begin(); wait != later; ++wait) {
     const Wake* const wake = find(*wait);
-    const auto next = std::find_if(wait + 1, ended_.end(), [&](const EndedWait& other) {
-      return other.tid == wait->tid && other.seen_ns == wait->end_ns;
-    });
     if (wake == nullptr && wait->may_go_on) {
       // Nobody has woken it in between: it is one wait, of which more than one sample was taken.
-      if (next != ended_.end() && next->key == wait->key) {
+      if (const auto next = next_of(wait); next != ended_.end()) {
         next->add_before(wait->wait_ns);
         continue;
       }
-      if (until_ns != std::numeric_limits<std::uint64_t>::max()) {
+      if (!is_last && left.size() < kMostOpen) {
         left.push_back(*wait);
         continue;
       }
     } else if (wake != nullptr && wait->between_ns > wake->time_ns - wait->seen_ns) {
       const std::uint64_t before_ns = wait->between_ns - (wake->time_ns - wait->seen_ns);
-      if (next != ended_.end())
+      if (const auto next = next_of(wait); next != ended_.end())
         next->add_before(before_ns);
-      else if (begins_.size() < kMostBegins)
+      else if (begins_.size() < kMostOpen)
         begins_[wait->tid] = {wait->end_ns, before_ns};
     }
-    take(*wait, wake);
+    if (wait->wait_ns != 0) take(*wait, wake);
   }
   ended_.insert(ended_.erase(ended_.begin(), later), left.begin(), left.end());
-  if (begins_.size() == kMostBegins)  // of threads that are gone, most likely
+  if (begins_.size() == kMostOpen)  // of threads that are gone, most likely
     std::erase_if(begins_, [&](const auto& begin) { return begin.second.seen_ns + kKeptNs < until_ns; });
 }
 

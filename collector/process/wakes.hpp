@@ -112,7 +112,7 @@ class Wakes {
 
  private:
   static constexpr std::size_t kMostWakes = 2048, kMostOffsets = 4096, kMostReleases = 65536,
-                               kMostBegins = 4096;
+                               kMostOpen = 4096;
   static constexpr std::uint32_t kMostOffset = 64;
   static constexpr std::uint64_t kKeptNs = 10'000'000'000, kReleasesKeptNs = 3'000'000'000;
 

@@ -1346,6 +1346,33 @@ TEST_F(Recording, AWaitOfMoreThanOneSampleIsOneWait) {
   EXPECT_EQ(held.wait_ns, (1700 - 5) * kMs);
 }
 
+// It is woken at once and runs: the second part has no time of its own.
+TEST_F(Recording, AWaitWhoseLastSampleIsItsEndIsCounted) {
+  Sample s;
+  s.words = {kLibc + 1};
+  s.syscall_nr = SYS_futex;
+  s.trigger = wire::Trigger::kBlocked;
+  s.flags = wire::kInSyscall | wire::kAtWord;
+  s.data_address = 0x7000;
+  for (const std::uint64_t ms : {30, 60}) {
+    s.time_ns = kStart + ms * kMs;
+    fake_.sample(0, s);
+  }
+  s = {};
+  s.words = {kProgram + 0x100};
+  s.time_ns = kStart + 70 * kMs;
+  s.cpu_ns = 10 * kMs;
+  fake_.sample(0, s);
+  recorder().poll(kStart + 80 * kMs);
+  for (int i = 0; i < 2; ++i) recorder().poll(kStart + 700 * kMs);
+  fake_.thread_end(0, kStart + 700 * kMs, 20 * kMs);
+  recorder().poll(kStart + 701 * kMs);
+  const auto waits = recorder().report(kStart + 701 * kMs).mutex_waits;
+  ASSERT_EQ(waits.size(), 1u);
+  EXPECT_EQ(waits.begin()->second.samples, 1u);
+  EXPECT_EQ(waits.begin()->second.wait_ns, 60 * kMs);
+}
+
 // Of a thread that runs, at a spin lock unless that is 0.
 Sample sample_at(std::uint64_t time_ns, std::uint64_t cpu_ns, std::uint64_t pc, std::uint64_t lock) {
   Sample s;
