@@ -79,7 +79,7 @@ TEST(Agent, PathsAreRightAlthoughAHandlerAsksForPathsJumpsOutAndForks) {
     EXPECT_GT(outcome.numbers.at("handled"), 1000);
     EXPECT_GT(outcome.numbers.at("children"), 0);
     EXPECT_EQ(outcome.numbers.at("wrong"), 0);
-    EXPECT_EQ(outcome.numbers.at("failed"), 0);
+    EXPECT_EQ(outcome.numbers.at("failed"), 0) << outcome.output;
     EXPECT_LT(outcome.numbers.at("lost"), outcome.numbers.at("handled") / 20);
   }
 }

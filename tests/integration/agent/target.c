@@ -866,7 +866,10 @@ static int do_interrupted_paths(int rounds, int alternate) {
     if (result != NULL) return 7;
   }
   int children = 0, failed = 0;
-  for (int status; wait(&status) > 0; ++children) failed += status != 0;
+  for (int status; wait(&status) > 0; ++children) {
+    if (status != 0) printf("a child ended with %#x\n", (unsigned)status);
+    failed += status != 0;
+  }
   printf("handled %d\nlost %d\nwrong %d\nchildren %d\nfailed %d\n", (int)handled, lost_paths, wrong_paths,
          children, failed);
   return 0;
