@@ -176,11 +176,14 @@ void list_calls_under_way(const shard::ShardData& data, const CallPaths& paths, 
                    });
 }
 
+std::span<const CallUnderWayRow> calls_under_way_of(const Analysis& analysis, std::int32_t rank) {
+  return std::ranges::equal_range(analysis.calls_under_way, rank, {}, &CallUnderWayRow::rank);
+}
+
 const CallUnderWayRow* mpi_call_at_end(const Analysis& analysis, std::int32_t rank) {
-  const auto call = std::ranges::find_if(analysis.calls_under_way, [&](const CallUnderWayRow& row) {
-    return row.rank == rank && row.main_thread && row.ended && row.place.op.starts_with("MPI_");
-  });
-  return call == analysis.calls_under_way.end() ? nullptr : &*call;
+  for (const CallUnderWayRow& row : calls_under_way_of(analysis, rank))
+    if (row.main_thread && row.ended && row.place.op.starts_with("MPI_")) return &row;
+  return nullptr;
 }
 
 }  // namespace clusterprof::report

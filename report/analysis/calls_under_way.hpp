@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "formats/shard/shard_data.hpp"
@@ -12,6 +13,9 @@ namespace clusterprof::report {
 
 // Fills in Analysis::calls_under_way and call_paths_under_way. Needs Analysis::ranks.
 void list_calls_under_way(const shard::ShardData& data, const CallPaths& paths, Analysis& analysis);
+
+// Those of the rank, the main thread's first.
+std::span<const CallUnderWayRow> calls_under_way_of(const Analysis& analysis, std::int32_t rank);
 
 // The MPI call in which the rank's main thread was when the rank ended. Null: in none.
 const CallUnderWayRow* mpi_call_at_end(const Analysis& analysis, std::int32_t rank);

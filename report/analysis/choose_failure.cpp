@@ -234,10 +234,9 @@ class FailureChoice {
   }
 
   const CallUnderWayRow* abort_of(const RankInfo& rank) const {
-    const auto call = std::ranges::find_if(analysis_.calls_under_way, [&](const CallUnderWayRow& row) {
-      return row.rank == rank.rank && row.place.op == "MPI_Abort";
-    });
-    return call == analysis_.calls_under_way.end() ? nullptr : &*call;
+    for (const CallUnderWayRow& row : calls_under_way_of(analysis_, rank.rank))
+      if (row.place.op == "MPI_Abort") return &row;
+    return nullptr;
   }
 
   // In MPI_Abort a rank may wait for the launcher's signal.

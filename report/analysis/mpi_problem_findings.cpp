@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -36,13 +37,13 @@ class MpiProblemFindings {
   template <typename Row>
   struct Group {
     const Row* first = nullptr;
-    std::vector<std::int32_t> ranks;
+    std::set<std::int32_t> ranks;
     std::uint64_t count = 0;
 
     void add(const Row& row) {
       if (first == nullptr) first = &row;
       count += row.count;
-      if (std::ranges::find(ranks, row.rank) == ranks.end()) ranks.push_back(row.rank);
+      ranks.insert(row.rank);
     }
   };
 
@@ -61,8 +62,7 @@ class MpiProblemFindings {
   template <typename Row>
   Finding& add(Kind kind, Severity severity, const Group<Row>& group, std::size_t groups) {
     Finding& finding = builder_.add(kind, severity);
-    finding.ranks = group.ranks;
-    std::ranges::sort(finding.ranks);
+    finding.ranks.assign(group.ranks.begin(), group.ranks.end());
     finding.rank = group.first->rank;
     finding.place = group.first->place;
     finding.evidence.set(Key::kCallSites, groups);

@@ -145,9 +145,7 @@ class OpenMpFindings {
     return ended != 0 && region.time_s < thresholds::kSmallRegion_s * static_cast<double>(ended) &&
            region.thread_s > 2 * region.work_s;
   }
-  [[nodiscard]] bool lacks_processors(std::int32_t rank) const {
-    return std::find(crowded_.begin(), crowded_.end(), rank) != crowded_.end();
-  }
+  [[nodiscard]] bool lacks_processors(std::int32_t rank) const { return crowded_.contains(rank); }
   // Threads that wait for one which has lost its processor: n threads that each lack one for R let each other
   // wait for (n - 1) R each. What is known is the main thread's R. Whether that may be most of what each has
   // waited.
@@ -194,7 +192,7 @@ class OpenMpFindings {
       }
     }
     if (worst == nullptr || builder_.share_of_ranks(region_s) < thresholds::kOpenMpUsed) return;
-    crowded_.insert(crowded_.end(), ranks.begin(), ranks.end());
+    crowded_.insert(ranks.begin(), ranks.end());
     const RankInfo* const info = info_of(worst->rank);
     const bool has_more = info != nullptr && info->node < a_.nodes.size() &&
                           threads_on_node[info->node] <= a_.nodes[info->node].cpus;
@@ -348,7 +346,7 @@ class OpenMpFindings {
   FindingBuilder& builder_;
   Analysis& a_;
   const OpenMp& openmp_;
-  std::vector<std::int32_t> crowded_;  // ranks whose threads lack processors: they wait for these
+  std::set<std::int32_t> crowded_;  // ranks whose threads lack processors: they wait for these
 };
 
 // What sets how many threads a pool has.
@@ -394,14 +392,17 @@ struct PoolOfNode {
   }
   // Workers that follow each other need the processors one after the other. At least 1.
   [[nodiscard]] std::size_t processes_at_a_time() const {
-    std::size_t most = 1;
-    for (const auto& [key, at] : processes) {
-      const auto has_begun = [&, begin_ns = at.start_ns](const auto& entry) {
-        return entry.second.start_ns <= begin_ns &&
-               (entry.second.end_ns > begin_ns || entry.second.start_ns == begin_ns);
-      };
-      most = std::max(most,
-                      static_cast<std::size_t>(std::count_if(processes.begin(), processes.end(), has_begun)));
+    std::vector<std::int64_t> starts, ends;
+    for (const auto& [key, process] : processes) {
+      starts.push_back(process.start_ns);
+      ends.push_back(std::max(process.end_ns, process.start_ns + 1));
+    }
+    std::ranges::sort(starts);
+    std::ranges::sort(ends);
+    std::size_t most = 1, ended = 0;
+    for (std::size_t begun = 1; begun <= starts.size(); ++begun) {
+      while (ended < ends.size() && ends[ended] <= starts[begun - 1]) ++ended;
+      most = std::max(most, begun - ended);
     }
     return most;
   }

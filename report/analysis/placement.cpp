@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "report/analysis/calls_under_way.hpp"
 #include "report/analysis/evidence.hpp"
 
 namespace clusterprof::report {
@@ -357,8 +358,8 @@ LackedTime lacked_time(const Analysis& analysis, const RankInfo& rank) {
   if (!rank.mpi_wait_s && analysis.max_useful_s && rank.useful_s)
     waiting_s = *analysis.max_useful_s - *rank.useful_s;
   // A call that never returned waited for something that never came.
-  for (const CallUnderWayRow& call : analysis.calls_under_way)
-    if (call.rank == rank.rank && call.main_thread) waiting_s = std::max(waiting_s, call.age_s);
+  for (const CallUnderWayRow& call : calls_under_way_of(analysis, rank.rank))
+    if (call.main_thread) waiting_s = std::max(waiting_s, call.age_s);
   const double busy_s =
       std::max(0.0, of_category(shard::Category::kMpi) - rank.startup_s.value_or(0) - waiting_s);
   return {of_category(shard::Category::kRunnable), std::min(rank.mpi_runnable_s.value_or(0), busy_s)};

@@ -84,11 +84,11 @@ void ReportDocument::memory() {
   out_.object("memory", [&] {
     out_("interval_bytes", memory.interval_bytes);
     out_.rows("ranks", memory.ranks, [&](const HeldRank& row) {
-      const auto rank = std::find_if(a_.ranks.begin(), a_.ranks.end(),
-                                     [&](const RankInfo& of) { return of.rank == row.rank; });
+      const auto rank = std::ranges::lower_bound(a_.ranks, row.rank, {}, &RankInfo::rank);
+      const bool is_known = rank != a_.ranks.end() && rank->rank == row.rank;
       out_("rank", row.rank)("peak_bytes", row.peak_bytes)("peak_at_s", row.peak_at_s);
       out_("live_end_bytes", row.live_end_bytes);
-      out_("max_rss_bytes", rank != a_.ranks.end() ? rank->max_rss_bytes : std::nullopt);
+      out_("max_rss_bytes", is_known ? rank->max_rss_bytes : std::nullopt);
       out_("untracked_bytes", row.untracked_bytes);
       out_("static_bytes", row.static_bytes);
       out_("max_anonymous_bytes", row.max_anon_bytes);

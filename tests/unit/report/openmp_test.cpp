@@ -656,10 +656,15 @@ TEST_F(OpenMpTest, PoolsOfWorkersShareTheProcessors) {
                   "OPENBLAS_NUM_THREADS=1."),
       std::string::npos)
       << said();
-  b_.data.threads[1].start_utc_ns = 6000 * static_cast<std::int64_t>(kMs);
-  EXPECT_NE(
-      said().find("(1 rank, 1 process at a time, up to 4 threads in each): set OPENBLAS_NUM_THREADS=2."),
-      std::string::npos)
+  for (const std::int64_t start_ms : {5000, 6000}) {
+    b_.data.threads[1].start_utc_ns = start_ms * static_cast<std::int64_t>(kMs);
+    EXPECT_NE(
+        said().find("(1 rank, 1 process at a time, up to 4 threads in each): set OPENBLAS_NUM_THREADS=2."),
+        std::string::npos)
+        << said();
+  }
+  pool(12, 4999, 0, 3);
+  EXPECT_NE(said().find("(1 rank, 2 processes at a time, up to 4 threads in each)"), std::string::npos)
       << said();
 }
 

@@ -4,6 +4,8 @@
 #include <ctime>
 
 #include "profile_builder.hpp"
+#include "report/analysis/calls_under_way.hpp"
+#include "report/analysis/placement.hpp"
 #include "report/report.hpp"
 #include "tests/support/measured.hpp"
 
@@ -78,6 +80,30 @@ TEST(Speed, Of4096RanksIsExplainedInTime) {
     EXPECT_LT(text.size(), 20'000u);
     measurements.at_most(end - start, kBound_s, "seconds for the text");
     measurements.at_most(json_end - end, kBound_s, "seconds for the JSON");
+  }));
+}
+
+// Each of the ranks was in a call when the job was killed.
+TEST(Speed, CallsUnderWayAreNotSearchedForEachRank) {
+  EXPECT_TRUE(test::measured([](test::Measurements& measurements) {
+    constexpr std::int32_t kRanks = 16'384;
+    Analysis analysis;
+    analysis.focus_s = 10;
+    for (std::int32_t r = 0; r < kRanks; ++r) {
+      RankInfo& rank = analysis.ranks.emplace_back();
+      rank.rank = r;
+      rank.category_s[static_cast<std::size_t>(Category::kMpi)] = 9;
+      rank.mpi_runnable_s = 4;
+      CallUnderWayRow& call = analysis.calls_under_way.emplace_back();
+      call.rank = r;
+      call.ended = true;
+      call.age_s = 8;
+      call.place.op = "MPI_Barrier";
+    }
+    const double start = cpu_seconds();
+    EXPECT_DOUBLE_EQ(lost_to_processors(analysis), 0.1);
+    for (const RankInfo& rank : analysis.ranks) EXPECT_NE(mpi_call_at_end(analysis, rank.rank), nullptr);
+    measurements.at_most(cpu_seconds() - start, kBound_s, "seconds for the calls under way");
   }));
 }
 
