@@ -350,6 +350,9 @@ std::vector<Shortened> shorten_tables(Analysis& a, const PageOptions& options) {
   a.collective_node_matrix.clear();
   a.call_tree.clear();
   a.timeline.reset();
+  // The page does not show these. Where a run hangs, each rank may have some.
+  a.calls_under_way.clear();
+  a.call_paths_under_way.clear();
   return shortener.list();
 }
 

@@ -228,6 +228,21 @@ TEST(Html, LongTablesAreShortenedAndSayso) {
   for (std::uint32_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i], i < 7 ? i : shard::kNone);
 }
 
+TEST(Html, HasNoCallsUnderWayOfWhichARunThatHangsHasOneForEachRank) {
+  const auto size_with = [](std::uint32_t calls) {
+    ProfileBuilder b(1000);
+    const auto barrier = b.path({b.native("main", "/a.out", "/u/a.c", 9), b.mpi("MPI_Barrier")});
+    for (std::uint32_t r = 0; r < calls; ++r)
+      b.data.calls_under_way.push_back({r, 50, true, barrier, shard::kNone, shard::kNone, -1,
+                                        shard::CallUnderWay::kNoTag, -1, 0, 9'000'000'000});
+    EXPECT_EQ(analyse(b.data).calls_under_way.size(), calls);
+    const Data data = data_of(html_of(b.data));
+    EXPECT_EQ(data.header.at("report").at("mpi").value("calls_under_way", json::array()).size(), 0u);
+    return data.header.dump().size();
+  };
+  EXPECT_LT(size_with(1000), size_with(1) + 100'000);
+}
+
 TEST(Html, MemoryIsInTheReportAndInArrays) {
   const Data without = data_of(html_of(ProfileBuilder(2).data));
   EXPECT_FALSE(without.header.at("report").contains("memory"));
