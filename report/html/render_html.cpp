@@ -299,7 +299,8 @@ std::vector<Shortened> shorten_tables(Analysis& a, const PageOptions& options) {
   shortener.cut("lines", a.lines, options.report_lines);
   shortener.none_above("ranks", a.ranks, kMaxRanks);
   shortener.none_above("counters.ranks", a.rank_counters, kMaxRanks);
-  shortener.cut("run.missing_ranks", a.run.missing_ranks, kMaxMissing);
+  a.run.missing_ranks.resize(std::min(a.run.missing_ranks.size(), kMaxMissing));
+  shortener.note("run.missing_ranks", a.run.missing_ranks.size(), a.run.missing);
   shortener.cut("run.notes", a.run.notes, kMaxNotes);
   shortener.cut("mpi.calls", a.mpi_calls, kMaxMpiCalls);
   shortener.cut("torch_distributed.rows", a.torch.rows, kMaxMpiCalls);

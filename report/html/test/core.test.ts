@@ -17,6 +17,7 @@ import { categoryTotals } from "../src/core/totals";
 import { barOf, isCut, isSure } from "../src/gains/card";
 import { changeOfFunction, commandOf, suggestedChanges } from "../src/gains/command";
 import { CATEGORY_COUNT, categorySeconds, computeWeights, weights } from "../src/core/weights";
+import { missingRanks, qualityOf } from "../src/pages/summary";
 
 const base64 = (data: Uint8Array) => gzipSync(data).toString("base64");
 const sample = (options: SampleOptions): Promise<Model> => decode(base64(makeSample(options)));
@@ -446,6 +447,18 @@ test("a search finds pages, ranks, nodes, regions, functions and files, the best
   const named = search.find("main").filter((entry) => entry.icon === "function").map((entry) => Number(entry.target().params?.open));
   assert.equal(model.function(named[0]).name, "main");
   assert.ok(functionTotal[named[0]] > 0);
+});
+
+test("missing ranks are counted where the page lists only some", async () => {
+  const model = await sample({ ranks: 8, hostile: true });
+  assert.equal(missingRanks(storeOf(model)), 2);
+  model.header.shortened = { "run.missing_ranks": { kept: 2, of: 2048 } };
+  assert.equal(missingRanks(storeOf(model)), 2048);
+  assert.equal(qualityOf(storeOf(model)).text, "2,048 ranks missing");
+  const listed = RankSet.of([3, 4, 7]);
+  assert.equal(listed.toShortString(12), "3–4, 7");
+  assert.equal(listed.toShortString(12, true), "3–4, 7, …");
+  assert.equal(listed.toShortString(1, true), "3–4, …");
 });
 
 test("what changes gain: bars with their error, and commands for a shell", async () => {

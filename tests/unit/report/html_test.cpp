@@ -228,6 +228,18 @@ TEST(Html, LongTablesAreShortenedAndSayso) {
   for (std::uint32_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i], i < 7 ? i : shard::kNone);
 }
 
+TEST(Html, MissingRanksAreCountedWhereNotAllAreListed) {
+  ProfileBuilder b(4);
+  b.data.run.complete = false;
+  for (const std::uint32_t world : {1004u, 2004u, 70'004u}) {
+    b.data.run.world_size = world;
+    const json header = data_of(html_of(b.data)).header;
+    EXPECT_EQ(header.at("report").at("run").at("missing_ranks").size(), 1000u);
+    const json note = header.at("shortened").value("run.missing_ranks", json());
+    EXPECT_EQ(note, world == 1004 ? json() : json({{"kept", 1000}, {"of", world - 4}}));
+  }
+}
+
 TEST(Html, HasNoCallsUnderWayOfWhichARunThatHangsHasOneForEachRank) {
   const auto size_with = [](std::uint32_t calls) {
     ProfileBuilder b(1000);

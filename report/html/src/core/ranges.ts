@@ -64,9 +64,9 @@ export class RankSet {
     return this.ranges.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(",");
   }
 
-  // At most `most` ranges, then "…".
-  toShortString(most = 4): string {
+  // At most `most` ranges, then "…". `more`: there are some that are not in this set.
+  toShortString(most = 4, more = false): string {
     const shown = this.ranges.slice(0, most).map(([a, b]) => (a === b ? `${a}` : `${a}–${b}`));
-    return shown.join(", ") + (this.ranges.length > most ? ", …" : "");
+    return shown.join(", ") + (more || this.ranges.length > most ? ", …" : "");
   }
 }

@@ -7,7 +7,7 @@ import { CATEGORIES } from "../core/model";
 import type { Page } from "../core/page";
 import type { RankRow } from "../core/report";
 import { RankSet, type Store } from "../core/selection";
-import { collectorShare } from "./summary";
+import { collectorShare, missingRanks } from "./summary";
 
 function facts(rows: (readonly [string, Child] | null | false)[]): HTMLElement {
   return el(
@@ -61,20 +61,21 @@ function runCard(store: Store): HTMLElement {
 function missingCard(store: Store): HTMLElement | null {
   const { model } = store;
   const { run, ranks, failure } = model.report;
+  const missing = missingRanks(store);
   const lost: number[] = [];
   const numbers = model.i32("rank_number");
   model.u8("rank_lost").forEach((is, i) => is && lost.push(numbers[i]));
   const ended = ranks.filter((r) => r.exit.lost || r.exit.signal !== null || (r.exit.status ?? 0) !== 0);
   const anySeen = ended.some((r) => r.exit.last_call_path?.length);
-  const isWhole = run.complete || (run.state === "running" && run.missing_ranks.length === 0);
+  const isWhole = run.complete || (run.state === "running" && missing === 0);
   if (isWhole && lost.length === 0 && ended.length === 0) return null;
   return section(
     "Missing and lost",
     {},
-    run.missing_ranks.length
-      ? el("p", null, el("span", { class: "bad" }, "▲ "), `${plural(run.missing_ranks.length, "rank")} without data: ${RankSet.of(run.missing_ranks).toShortString(12)}. Every figure is of the ranks that are there. Either their node's shard (node-<host>.h5) was not written, or they never started.`)
+    missing > 0
+      ? el("p", null, el("span", { class: "bad" }, "▲ "), `${plural(missing, "rank")} without data: ${RankSet.of(run.missing_ranks).toShortString(12, missing > run.missing_ranks.length)}. Every figure is of the ranks that are there. Either their node's shard (node-<host>.h5) was not written, or they never started.`)
       : null,
-    lost.length ? el("p", null, el("span", { class: "bad" }, "▲ "), `Lost (killed by a signal, ended without MPI_Finalize, or not seen to end): ranks ${RankSet.of(lost).toShortString(12)}. Their figures are those up to then.`) : null,
+    lost.length ? el("p", null, el("span", { class: "bad" }, "▲ "), `Lost (killed by a signal, ended without MPI_Finalize, or not seen to end): ${lost.length === 1 ? "rank" : "ranks"} ${RankSet.of(lost).toShortString(12)}. ${lost.length === 1 ? "Its" : "Their"} figures are those up to then.`) : null,
     ended.length
       ? table(
           [

@@ -22,6 +22,12 @@ function tile(name: string, value: Child, detail: Child, help?: string): HTMLEle
   );
 }
 
+// Also those that the page does not list.
+export function missingRanks(store: Store): number {
+  const { report, header } = store.model;
+  return header.shortened?.["run.missing_ranks"]?.of ?? report.run.missing_ranks.length;
+}
+
 // Dropped samples, cut paths and the like as people should worry about them.
 export interface Quality {
   level: "good" | "warn" | "bad";
@@ -29,10 +35,11 @@ export interface Quality {
 }
 export function qualityOf(store: Store): Quality {
   const { run, quality, findings } = store.model.report;
+  const missing = missingRanks(store);
   const dropped = ["ring_full", "reentrant", "fault_in_walk"].reduce((sum, reason) => sum + (run.dropped[reason] ?? 0), 0);
   const share = quality.samples > 0 ? dropped / (quality.samples + dropped) : 0;
   if (run.state === "running") return { level: "warn", text: "still running" };
-  if (!run.complete) return { level: "bad", text: run.missing_ranks.length ? `${plural(run.missing_ranks.length, "rank")} missing` : "not all ranks ended" };
+  if (!run.complete) return { level: "bad", text: missing > 0 ? `${plural(missing, "rank")} missing` : "not all ranks ended" };
   if (quality.samples === 0) return { level: "bad", text: "no samples" };
   if (share >= 0.01) return { level: "warn", text: `${percent(share)} of samples lost` };
   const incomplete = ["threads_not_sampled", "io_not_counted", "mpi_paths_lost", "mpi_peers_lost", "mpi_events_lost", "regions_lost"];
