@@ -424,6 +424,7 @@ void add_ranks(const Analysis& analysis, const PageData& page, Arrays& arrays) {
     return rank.node < analysis.nodes.size() ? rank.node : kNone;
   });
   arrays.column<float>("rank_elapsed_s", ranks, [](const RankInfo& rank) { return rank.elapsed_s; });
+  arrays.column<float>("rank_recorded_s", ranks, [](const RankInfo& rank) { return rank.recorded_s; });
   arrays.column<float>("rank_useful_s", ranks, [](const RankInfo& rank) { return or_nan(rank.useful_s); });
   arrays.column<float>("rank_mpi_wait_s", ranks,
                        [](const RankInfo& rank) { return or_nan(rank.mpi_wait_s); });

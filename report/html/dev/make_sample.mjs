@@ -581,6 +581,7 @@ export function makeSample(options = {}) {
   add("rank_number", "i32", Int32Array.from({ length: ranks }, (_, r) => r));
   add("rank_node", "u32", Uint32Array.from(rankInfo, (r) => r.node));
   add("rank_elapsed_s", "f32", Float32Array.from(perRank.elapsed));
+  add("rank_recorded_s", "f32", Float32Array.from(perRank.elapsed));
   add("rank_useful_s", "f32", Float32Array.from(perRank.useful));
   add("rank_mpi_wait_s", "f32", Float32Array.from(perRank.wait, (x) => (plain ? NaN : x)));
   add("rank_mpi_transfer_s", "f32", Float32Array.from(perRank.transfer, (x) => (plain ? NaN : x)));

@@ -344,6 +344,19 @@ test("categories of the summary", async () => {
   assert.ok(Number.isNaN(categoryTotals(storeOf(model, { time: [0, 10] })).seconds[2])); // not measured
 });
 
+test("shares of categories are of all recorded time", async () => {
+  const model = await sample({ ranks: 8, ranksPerNode: 4, paths: 100 });
+  const recorded = [...model.f32("rank_recorded_s")];
+  const known = categoryTotals(storeOf(model));
+  close([known.whole], [known.sum], "all is known", 1e-3);
+  model.f32("rank_category_s").fill(NaN, 5 * CATEGORY_COUNT, 6 * CATEGORY_COUNT);
+  const totals = categoryTotals(storeOf(model));
+  close([totals.whole, totals.whole - totals.sum], [recorded.reduce((a, b) => a + b, 0), recorded[5]], "a rank without samples", 1e-3);
+  assert.equal(categoryTotals(storeOf(model, { ranks: RankSet.of([5]) })).whole, recorded[5]);
+  const part = categoryTotals(storeOf(model, { time: [0, 10] }));
+  assert.equal(part.whole, part.sum, "of a part of the time only categories are known");
+});
+
 test("categories over time are the report's, of whichever ranks", async () => {
   const model = await sample({ ranks: 40, ranksPerNode: 8, paths: 100 });
   // Of rank 3 the series of I/O is missing, and nobody has one of system calls.

@@ -164,6 +164,10 @@ TEST(Html, HasTheDataThatFormatMdDescribes) {
       EXPECT_GE(i, offsets[page.cells[i].group]);
       EXPECT_LT(i, offsets[page.cells[i].group + 1]);
     }
+    const auto recorded = array_of<float>(data, "rank_recorded_s");
+    ASSERT_EQ(recorded.size(), ranks);
+    for (std::size_t i = 0; i < ranks; ++i)
+      EXPECT_EQ(recorded[i], static_cast<float>(analyse(run).ranks[i].recorded_s));
     const auto useful = array_of<float>(data, "rank_useful_s");
     for (std::size_t i = 0; i < ranks; ++i) {
       const Seconds known = analyse(run).ranks[i].useful_s;

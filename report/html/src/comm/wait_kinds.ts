@@ -40,8 +40,8 @@ export function waitKindsTable(model: Model, mask: Uint8Array | null): HTMLEleme
   const kinds = [...byKind].map(([kind, sums]) => ({ kind, ...sums })).sort((a, b) => b.wait_s - a.wait_s);
   const most = kinds[0]?.wait_s ?? 0;
   let allRanks = 0;
-  model.f32("rank_elapsed_s").forEach((elapsed, i) => {
-    if (!mask || mask[i]) allRanks += elapsed || 0;
+  model.f32("rank_recorded_s").forEach((recorded, i) => {
+    if (!mask || mask[i]) allRanks += recorded || 0;
   });
   return table(
     [

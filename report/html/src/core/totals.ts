@@ -7,7 +7,8 @@ import { categorySeconds, weights } from "./weights";
 
 export interface CategoryTotals {
   seconds: Float64Array; // by category; NaN: not measured
-  sum: number;
+  sum: number; // of all categories
+  whole: number; // what shares are of: where that is known, all recorded time, also what is in no category
   source: "ranks" | "series" | "paths";
 }
 
@@ -25,6 +26,12 @@ function isMeasured(model: Model, category: number): boolean {
   const values = model.f32("rank_category_s");
   for (let at = category; at < values.length; at += CATEGORIES.length) if (!Number.isNaN(values[at])) return true;
   return false;
+}
+
+// Of the chosen ranks.
+function recordedSeconds(store: Store): number {
+  const mask = store.rankMask();
+  return store.model.f32("rank_recorded_s").reduce((sum, value, i) => (!mask || mask[i] ? sum + value : sum), 0);
 }
 
 // Main threads where that is known: of ranks as the report has it, of a range of time by their series.
@@ -50,7 +57,8 @@ export function categoryTotals(store: Store): CategoryTotals {
     rowSeconds(store).forEach((value, at) => (seconds[at % CATEGORIES.length] += value));
   }
   if (source !== "paths") seconds.forEach((_, c) => isMeasured(model, c) || (seconds[c] = NaN));
-  return { seconds, sum: seconds.reduce((s, v) => s + (Number.isNaN(v) ? 0 : v), 0), source };
+  const sum = seconds.reduce((s, v) => s + (Number.isNaN(v) ? 0 : v), 0);
+  return { seconds, sum, whole: (source === "ranks" && recordedSeconds(store)) || sum, source };
 }
 
 export interface TopFunction {

@@ -87,6 +87,7 @@ function tiles(store: Store): HTMLElement {
 function timeCard(store: Store): HTMLElement {
   const totals = categoryTotals(store);
   const parts = CATEGORIES.map((category, c) => ({ category, value: totals.seconds[c] }));
+  const unknown = totals.whole - totals.sum;
   const said = {
     ranks: "main threads",
     series: "main threads, in the chosen time",
@@ -102,7 +103,7 @@ function timeCard(store: Store): HTMLElement {
         label: CATEGORY_TITLES[p.category],
         text: seconds(p.value),
       })),
-      totals.sum,
+      Math.max(totals.whole, totals.sum),
       { class: "tall" },
     ),
     el(
@@ -117,10 +118,19 @@ function timeCard(store: Store): HTMLElement {
             "tr",
             null,
             el("td", { tip: CATEGORY_HELP[p.category], tabindex: 0 }, el("span", { class: "swatch", style: { background: categoryColour(p.category) } }), " ", CATEGORY_TITLES[p.category]),
-            el("td", { class: "num strong" }, Number.isNaN(p.value) ? "not measured" : percent(totals.sum > 0 ? p.value / totals.sum : 0)),
+            el("td", { class: "num strong" }, Number.isNaN(p.value) ? "not measured" : percent(totals.whole > 0 ? p.value / totals.whole : 0)),
             el("td", { class: "num muted" }, Number.isNaN(p.value) ? "" : seconds(p.value)),
           ),
         ),
+        unknown >= 0.0005 * totals.whole && unknown > 0
+          ? el(
+              "tr",
+              null,
+              el("td", { tip: "Recorded time for which there are no samples: of ranks without any, or, with the CPU clock, without a processor.", tabindex: 0 }, "Not known"),
+              el("td", { class: "num strong" }, percent(unknown / totals.whole)),
+              el("td", { class: "num muted" }, seconds(unknown)),
+            )
+          : null,
       ),
     ),
   );
