@@ -420,9 +420,9 @@ void find_changes(HistorySeries& series) {
       change.better = number.better;
       change.point = number.changes[c];
       change.run = number.runs[change.point.first];
+      change.run_before = number.runs[change.point.first - 1];
       change.commit = series.runs[change.run].commit();
-      change.settings =
-          setting_changes(series.runs[number.runs[change.point.first - 1]], series.runs[change.run]);
+      change.settings = setting_changes(series.runs[change.run_before], series.runs[change.run]);
       if (number.metric.kind == FollowedKind::kRun && number.unit == Unit::kSeconds)
         change.functions = functions_at(series, number, c);
       series.changes.push_back(std::move(change));

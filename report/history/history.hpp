@@ -98,7 +98,9 @@ struct FunctionChange {
 };
 
 struct HistoryChange {
-  std::size_t run = 0;  // the first one that is different: index into HistorySeries::runs
+  // Indices into HistorySeries::runs: the first one that is different, and the one before it that tells the
+  // number. Runs that are not complete may lie between.
+  std::size_t run = 0, run_before = 0;
   FollowedMetric metric;
   Unit unit = Unit::kSeconds;
   Better better = Better::kLower;

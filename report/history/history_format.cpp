@@ -78,7 +78,7 @@ std::string change_text(const HistorySeries& series, const HistoryChange& change
     text += fmt::format("{}{} {}", f == 0 ? ", along with " : " and ", metric_text(function.metric),
                         change_text(Unit::kSeconds, function.after - function.before));
   }
-  const std::string was = series.runs[change.run == 0 ? 0 : change.run - 1].commit();
+  const std::string was = series.runs[change.run_before].commit();
   if (!change.commit.empty())
     text +=
         fmt::format(", commit {}{}", commit_text(change.commit), change.commit == was ? " as before" : "");

@@ -110,6 +110,25 @@ TEST(History, NamesWhatChangedAndWithWhat) {
   EXPECT_NE(page.find("Self time of functions"), std::string::npos);
 }
 
+// The first run with the new commit did not end. The change is between those before and behind it.
+TEST(History, ACommitIsAsBeforeIfTheRunThatIsComparedHadIt) {
+  const auto said = [](std::vector<HistoryRun> runs) {
+    const History of = report::history(std::move(runs));
+    EXPECT_FALSE(of.series.at(0).changes.empty());
+    return change_text(of.series.at(0), of.series.at(0).changes.at(0));
+  };
+  std::vector<HistoryRun> runs = slower();
+  runs.push_back(run_of(6, 3, 1, "bbbb"));
+  runs.back().name += "-killed";
+  runs.back().complete = false;
+  EXPECT_EQ(said(runs).find("as before"), std::string::npos) << said(runs);
+  EXPECT_NE(said(runs).find("commit bbbb"), std::string::npos) << said(runs);
+  for (HistoryRun& run : runs) run.settings.at(0).value = "aaaa";
+  EXPECT_NE(said(runs).find("commit aaaa as before"), std::string::npos) << said(runs);
+  runs.back().settings.at(0).value = "bbbb";
+  EXPECT_NE(said(runs).find("commit aaaa as before"), std::string::npos) << said(runs);
+}
+
 const FollowedNumber* number_of(const HistorySeries& series, const FollowedMetric& metric) {
   for (const FollowedNumber& number : series.numbers)
     if (number.metric == metric) return &number;
