@@ -414,12 +414,8 @@ class Explainer {
 
   void windows() {
     for (const shard::TimeWindow& window : data_.time_windows) {
-      if (window.end_ns <= window.begin_ns) continue;
-      // Efficiencies leave MPI_Init and MPI_Finalize out.
-      const std::uint64_t all_ns = window.end_ns - window.begin_ns;
-      const std::uint64_t focus_ns = all_ns - std::min(window.startup_ns, all_ns);
-      if (focus_ns < all_ns / 100) continue;
-      const auto length = static_cast<double>(focus_ns);
+      const auto length = static_cast<double>(focus_ns(window));
+      if (length == 0) continue;
       WindowRow row;
       row.begin_s = to_seconds(window.begin_ns), row.end_s = to_seconds(window.end_ns);
       row.parallel = window.useful_mean_ns / length;
@@ -503,6 +499,13 @@ std::vector<std::uint64_t> ChargedWaits::wait_ns(const std::vector<std::uint32_t
     left -= result.back();
   }
   return result;
+}
+
+std::uint64_t focus_ns(const shard::TimeWindow& window) {
+  if (window.end_ns <= window.begin_ns) return 0;
+  const std::uint64_t all_ns = window.end_ns - window.begin_ns;
+  const std::uint64_t rest_ns = all_ns - std::min(window.startup_ns, all_ns);
+  return rest_ns < all_ns / 100 ? 0 : rest_ns;
 }
 
 void explain_waiting(const ShardData& data, const PathTime& time, const ChargedWaits& waits,

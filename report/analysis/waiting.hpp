@@ -35,6 +35,10 @@ class ChargedWaits {
   std::vector<std::uint64_t> charged_ns_;      // of sites_
 };
 
+// The part of a window that efficiencies are of: without what was not recorded, and without MPI_Init and
+// MPI_Finalize. 0: too little to tell.
+std::uint64_t focus_ns(const shard::TimeWindow& window);
+
 // The tables of the analysis of waiting by ranks and places as people name them: fills wait_quality to
 // windows of the analysis, whose ranks must be there. docs/metrics.md, "Waiting".
 void explain_waiting(const shard::ShardData& data, const PathTime& time, const ChargedWaits& waits,

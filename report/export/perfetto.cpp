@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/command_text.hpp"
+#include "report/analysis/waiting.hpp"
 #include "report/export/charged_rows.hpp"
 #include "report/export/export.hpp"
 #include "report/format/characters.hpp"
@@ -310,16 +311,21 @@ void write_windows(const ShardData& head, std::uint64_t start_ns, PerfettoWriter
   const std::uint64_t most = writer.counter("useful, busiest rank", "%", run);
   const std::uint64_t wait = writer.counter("waiting, all ranks", "ranks", run);
   std::uint64_t end_ns = 0;
+  const auto end = [&] {
+    for (const std::uint64_t track : {mean, most, wait}) writer.value(track, start_ns + end_ns, 0);
+  };
+  // A counter keeps its value until the next one. So it goes back to 0 where windows are left out.
   for (const shard::TimeWindow& window : head.time_windows) {
-    if (window.end_ns <= window.begin_ns) continue;
-    const auto length_ns = static_cast<double>(window.end_ns - window.begin_ns);
+    const auto length_ns = static_cast<double>(focus_ns(window));
+    if (length_ns == 0) continue;
+    if (end_ns != 0 && end_ns < window.begin_ns) end();
     const std::uint64_t at_ns = start_ns + window.begin_ns;
     writer.value(mean, at_ns, 100 * window.useful_mean_ns / length_ns);
     writer.value(most, at_ns, 100 * window.useful_max_ns / length_ns);
     writer.value(wait, at_ns, static_cast<double>(window.wait_ns) / length_ns);
-    end_ns = start_ns + window.end_ns;
+    end_ns = window.end_ns;
   }
-  for (const std::uint64_t track : {mean, most, wait}) writer.value(track, end_ns, 0);
+  if (end_ns != 0) end();
 }
 
 }  // namespace

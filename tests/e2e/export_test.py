@@ -556,7 +556,9 @@ class Export(unittest.TestCase):
         mostly = [t for t in tracks.values() if t.name.startswith("main thread, mostly")]
         self.assertEqual([[name for _, _, name in t.slices] for t in mostly], [["python", "native", "python"]] * 3)
         useful, = [t for t in tracks.values() if t.name == "useful, mean rank (%)"]
-        self.assertEqual([value for _, value in useful.values], [0, 25, 50, 75, 0])
+        self.assertEqual([value for _, value in useful.values], [0, 25, 50, 75, 50, 0, 25, 0])
+        waiting, = [t for t in tracks.values() if t.name == "waiting, all ranks (ranks)"]
+        self.assertEqual([value for _, value in waiting.values], [0.5, 0.5, 0.5, 0.5, 0.25, 0, 0.5, 0])
         busy, = [t for t in tracks.values() if t.name == "cpu_busy (%)"]
         self.assertEqual(tracks[busy.parent].name, 'node node,"0"')
         some = perfetto_tracks(self.export("perfetto", "--ranks", "2,9"))

@@ -145,6 +145,10 @@ shard::ShardData bad_run() {
   for (std::uint64_t i = 0; i < 4; ++i)
     b.data.time_windows.push_back(
         {i * 100 * kMs, (i + 1) * 100 * kMs, 25e6 * static_cast<double>(i), 1e8, 50 * kMs});
+  // Recorded for less than half of it, not at all, and again.
+  b.data.time_windows.push_back({400 * kMs, 500 * kMs, 2e7, 4e7, 10 * kMs, 60 * kMs});
+  b.data.time_windows.push_back({500 * kMs, 600 * kMs, 0, 0, 0, 100 * kMs});
+  b.data.time_windows.push_back({600 * kMs, 700 * kMs, 25e6, 1e8, 50 * kMs});
   for (std::size_t i = 1; i < b.data.paths.size(); ++i) {
     shard::Path& path = b.data.paths[i];
     path.id = shard::path_id(b.data.paths[path.parent].id, b.data.frames[path.frame], b.data.strings);
