@@ -177,7 +177,7 @@ std::string TimeScale::operator()(double value_s) const {
 }
 
 std::string plural(std::size_t number, std::string_view noun) {
-  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
+  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : noun.ends_with('s') ? "es" : "s");
 }
 
 std::string ranks_and_nodes(const RunInfo& run) {

@@ -53,7 +53,7 @@ class TimeScale {
   int digits_ = 2;
 };
 
-// "1 rank", "2 ranks"
+// "1 rank", "2 ranks", "2 processes"
 std::string plural(std::size_t number, std::string_view noun);
 // "4 ranks on 2 nodes"
 std::string ranks_and_nodes(const RunInfo& run);

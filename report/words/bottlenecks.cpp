@@ -103,7 +103,9 @@ std::string of_time(const Bottleneck& row, const Analysis& analysis, const forma
   if (e.has(Key::kBandwidth) || e.has(Key::kAccesses))
     out += fmt::format("; {} has {}", row.cause == 0 ? "it" : name(analysis.places[row.cause], names),
                        memory_use(e));
-  if (e.has(Key::kCall)) out += fmt::format("; {} take {}", io_calls(e), seconds(e.number(Key::kCallTime)));
+  if (e.has(Key::kCall))
+    out += fmt::format("; {} {} {}", io_calls(e), e.number(Key::kCalls) == 1 ? "takes" : "take",
+                       seconds(e.number(Key::kCallTime)));
   if (e.has(Key::kMpiIo)) out += fmt::format("; besides, {} in MPI-IO", seconds(e.number(Key::kMpiIo)));
   return out;
 }

@@ -41,7 +41,7 @@ class ComputingSentences : private FindingPhrases {
       case Kind::kRankIo:
         return FindingText{fmt::format("{}{}.", who_calls(), comma_place()), ""};
       case Kind::kSmallIo:
-        return FindingText{fmt::format("Small {}s: {} of {} each on average take {} of all rank time{}.",
+        return FindingText{fmt::format("Small {}s: {}, with {} each on average, take {} of all rank time{}.",
                                        e_.name(Key::kCall), io_calls(e_),
                                        format::bytes(e_.number(Key::kMeanBytes)), share(), comma_place()),
                            ""};
@@ -135,12 +135,13 @@ class ComputingSentences : private FindingPhrases {
   // of that was json.loads <- handle() app.py:40."
   [[nodiscard]] FindingText event_loop_blocked() const {
     const std::string place = name(f_.place, names_);
-    return {
-        fmt::format(
-            "An event loop of rank {} was blocked for {} ({} of its time) while others waited for it{}.",
-            rank(), time(Key::kTime), share(),
-            place.empty() ? "" : fmt::format("; {} of that was {}", time(Key::kPlaceTime), place)),
-        fmt::format("The longest of its {} blocked turns took {}.", count(Key::kTurns), time(Key::kLongest))};
+    return {fmt::format(
+                "An event loop of rank {} was blocked for {} ({} of its time) while others waited for it{}.",
+                rank(), time(Key::kTime), share(),
+                place.empty() ? "" : fmt::format("; {} of that was {}", time(Key::kPlaceTime), place)),
+            whole(Key::kTurns) == 1 ? "That was in one turn."
+                                    : fmt::format("The longest of its {} blocked turns took {}.",
+                                                  count(Key::kTurns), time(Key::kLongest))};
   }
 
   [[nodiscard]] FindingText blocked() const {

@@ -54,9 +54,10 @@ class FailureSentences : private FindingPhrases {
                                                                : last_seen("; rank {} was last seen")),
             ""};
       case Kind::kRanksMissing:
-        return FindingText{fmt::format("{} of {} ranks are not in this profile: {}.",
-                                       whole(Key::kMissingRanks), whole(Key::kWorldSize), missing()),
-                           ""};
+        return FindingText{
+            fmt::format("{} of {} ranks {} not in this profile: {}.", whole(Key::kMissingRanks),
+                        whole(Key::kWorldSize), whole(Key::kMissingRanks) == 1 ? "is" : "are", missing()),
+            ""};
       default:
         return {};
     }

@@ -83,17 +83,14 @@ class MachineSentences : private FindingPhrases {
     const auto counted = [](int number, std::string_view noun) {
       return format::plural(static_cast<std::size_t>(number), noun);
     };
-    const auto of_processes = [](int number) {
-      return fmt::format("{} {}", number, number == 1 ? "process" : "processes");
-    };
     const int threads = whole(Key::kPoolThreads), ranks = whole(Key::kPoolRanks),
               processes = whole(Key::kPoolProcesses), of_process = whole(Key::kPoolOfProcess);
     const bool is_even = ranks > 0 && processes % ranks == 0 && processes * of_process == threads;
     const std::string parts =
-        is_even ? fmt::format("{} x {} x {}", counted(ranks, "rank"), of_processes(processes / ranks),
+        is_even ? fmt::format("{} x {} x {}", counted(ranks, "rank"), counted(processes / ranks, "process"),
                               counted(of_process, "thread"))
                 : fmt::format("{}, {} at a time, up to {} in each", counted(ranks, "rank"),
-                              of_processes(processes), counted(of_process, "thread"));
+                              counted(processes, "process"), counted(of_process, "thread"));
     const std::size_t processors = e_.list(Key::kProcessors).size();
     return fmt::format("There are {} of {}{} ({}): set {}.", counted(threads, "thread"),
                        format::printable(e_.name(Key::kPool)),

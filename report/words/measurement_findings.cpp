@@ -98,11 +98,12 @@ class MeasurementSentences : private FindingPhrases {
 
   [[nodiscard]] FindingText clocks() const {
     std::vector<std::string> parts;
+    const auto violations = static_cast<std::size_t>(e_.number(Key::kViolations));
     if (e_.has(Key::kViolations))
-      parts.push_back(fmt::format(
-          "{} seem to be received before they were sent, by at most {}: waiting may be wrong by as much.",
-          format::plural(static_cast<std::size_t>(e_.number(Key::kViolations)), "message"),
-          time(Key::kWorstViolation)));
+      parts.push_back(
+          fmt::format("{} to be received before {} sent, by at most {}: waiting may be wrong by as much.",
+                      format::plural(violations, "message") + (violations == 1 ? " seems" : " seem"),
+                      violations == 1 ? "it was" : "they were", time(Key::kWorstViolation)));
     if (e_.has(Key::kClocksApart))
       parts.emplace_back("The clocks of some nodes cannot be compared: waiting between these is not known.");
     if (e_.has(Key::kClockError))

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { encode, makeSample, type SampleOptions } from "../dev/make_sample.mjs";
 import { decode } from "../src/core/decode";
-import { bytes, clock, commandLines, count, derivedValue, functionLabel, percent, printable, seconds, seriesTitle, shortenMiddle, TimeScale } from "../src/core/format";
+import { bytes, clock, commandLines, count, derivedValue, functionLabel, percent, plural, printable, seconds, seriesTitle, shortenMiddle, TimeScale } from "../src/core/format";
 import { CATEGORIES, IDLE, NONE, type Model } from "../src/core/model";
 import type { Page } from "../src/core/page";
 import { RankSet } from "../src/core/ranges";
@@ -400,6 +400,9 @@ test("numbers read as in the text report", () => {
   assert.deepEqual([0, 12, 4.5e6, 999.6e9, NaN].map(bytes), ["0 B", "12 B", "4.50 MB", "1.00 TB", "–"]);
   assert.deepEqual([7, 9999, 12345].map(count), ["7", "9999", "12.3 k"]);
   assert.equal(percent(0.4521), "45.2 %");
+  assert.deepEqual([[1, "process"], [2, "process"], [812, "directory"], [0, "rank"]].map(([n, noun]) => plural(n as number, noun as string)), ["1 process", "2 processes", "812 directories", "0 ranks"]);
+  assert.equal(plural(3000, "kind of thread", "kinds of threads"), "3,000 kinds of threads");
+  assert.equal(plural(1, "kind of thread", "kinds of threads"), "1 kind of thread");
   assert.equal(new TimeScale(0.05).format(0.0123), "12.30");
   assert.equal(new TimeScale(1234).format(1.26), "1.3");
   assert.equal(clock(3725, 4000), "1:02:05");

@@ -460,6 +460,8 @@ TEST(Run, MissingRanksAreNamed) {
   const Finding* finding = find_finding(a, "3 of 6 ranks are not in this profile: 1, 4, 5.");
   ASSERT_NE(finding, nullptr);
   EXPECT_EQ(finding->severity, Severity::kHigh);
+  b.data.run.world_size = 4;
+  EXPECT_NE(find_finding(analyse(b.data), "1 of 4 ranks is not in this profile: 1."), nullptr);
 }
 
 TEST(Run, MissingRanksAreCountedButNotAllListed) {

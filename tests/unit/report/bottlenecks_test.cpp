@@ -206,6 +206,11 @@ TEST(Bottleneck, Fsync) {
       "60.0 % of its time in 12.0 k fsync calls on out.dat. Call fsync less often, once for many writes.");
   EXPECT_EQ(a.findings[0].place.line, 88u);
   EXPECT_EQ(a.findings[0].rank, 0);
+  EXPECT_NE(evidence_of_run(a, "io").find("; 12.0 k fsync calls on out.dat take 6.00 s"), std::string::npos);
+  shard::ShardData one = b.data;
+  one.io_calls[0].count = 1;
+  EXPECT_NE(evidence_of_run(analyse(one), "io").find("; 1 fsync call on out.dat takes 6.00 s"),
+            std::string::npos);
 
   b.data.io_calls[0].time_ns = 8000 * kMs;
   EXPECT_NE(find_finding(analyse(b.data),
@@ -243,7 +248,7 @@ TEST(Bottleneck, SmallWrites) {
   ASSERT_EQ(a.findings.size(), 1u);
   EXPECT_EQ(
       text_of(a, a.findings[0]),
-      "Small writes: 30.0 k write calls on run.log of 40 B each on average take 6.0 % of all rank time, "
+      "Small writes: 30.0 k write calls on run.log, with 40 B each on average, take 6.0 % of all rank time, "
       "log_line() "
       "a.c:30. Buffer them.");
   EXPECT_EQ(a.findings[0].place.line, 30u);

@@ -10,6 +10,7 @@
 
 #include "report/analysis/analysis.hpp"
 #include "report/analysis/call_paths.hpp"
+#include "tests/unit/report/find_finding.hpp"
 #include "tests/unit/report/profile_builder.hpp"
 
 namespace clusterprof::report {
@@ -92,6 +93,20 @@ class EventLoops : public ::testing::Test {
   }
   ProfileBuilder b_;
 };
+
+TEST(EventLoopWords, OneTurnIsNotTheLongestOfSeveral) {
+  Finding finding;
+  finding.kind = FindingKind::kEventLoopBlocked;
+  finding.rank = 0, finding.share = 0.12;
+  finding.evidence.set(EvidenceKey::kTime, 1.2);
+  finding.evidence.set(EvidenceKey::kLongest, 1.2);
+  finding.evidence.set(EvidenceKey::kTurns, 1);
+  const std::string first =
+      "An event loop of rank 0 was blocked for 1.20 s (12.0 % of its time) while others waited for it. ";
+  EXPECT_EQ(text_of(Analysis(), finding), first + "That was in one turn.");
+  finding.evidence.set(EvidenceKey::kTurns, 2);
+  EXPECT_EQ(text_of(Analysis(), finding), first + "The longest of its 2 blocked turns took 1.20 s.");
+}
 
 TEST_F(EventLoops, BlockedTurnsAreOfTheUsersLinesBelowTheLoop) {
   loop(wait_path());

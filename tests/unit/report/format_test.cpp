@@ -115,6 +115,13 @@ TEST(Names, ArgumentTypesGoAndOddNamesStay) {
             "apply<int>()");
 }
 
+TEST(Plural, OfProcessesToo) {
+  EXPECT_EQ(plural(1, "rank"), "1 rank");
+  EXPECT_EQ(plural(0, "rank"), "0 ranks");
+  EXPECT_EQ(plural(1, "process"), "1 process");
+  EXPECT_EQ(plural(2, "process"), "2 processes");
+}
+
 TEST(Paths, BaseNameUnlessAmbiguous) {
   Analysis a;
   a.lines.resize(4);

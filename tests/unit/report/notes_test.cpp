@@ -22,6 +22,14 @@ std::string said(std::vector<Note> notes) {
   return words::sentence(records.at(0));
 }
 
+TEST(NoteWords, ProcessesAreCounted) {
+  const auto killed = [](std::uint64_t count) {
+    return said({note_of_node(NoteCode::kMemoryKills, "n1", count)});
+  };
+  EXPECT_EQ(killed(1), "On node n1: the kernel killed 1 process because memory was short.");
+  EXPECT_EQ(killed(2), "On node n1: the kernel killed 2 processes because memory was short.");
+}
+
 TEST(NoteWords, NodesAreUnitedAndCounted) {
   const auto on = [](const std::string& node) { return note_of_node(NoteCode::kTooManyFiles, node, 1024); };
   EXPECT_TRUE(said({on("n1")}).starts_with("On node n1: some processes were recorded late"));

@@ -626,6 +626,10 @@ TEST(WaitFindings, SaySoWhereTheAnalysisIsWeak) {
   EXPECT_EQ(info(),
             "3 messages seem to be received before they were sent, by at most 700 us: waiting may be wrong "
             "by as much.\n");
+  data.wait_analysis.clock_violations = 1;
+  EXPECT_EQ(info(),
+            "1 message seems to be received before it was sent, by at most 700 us: waiting may be wrong "
+            "by as much.\n");
   std::swap(one_node, data);
   data.wait_analysis.clock_violations = 0;
   data.wait_analysis.clock_error_ns = shard::kClocksApart;

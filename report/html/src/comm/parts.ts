@@ -11,10 +11,10 @@ export interface Part {
   destroy?(): void;
 }
 
-export function shortenedNote(model: Model, name: string, what: string): Child {
+export function shortenedNote(model: Model, name: string, what: string, whats?: string): Child {
   const cut = model.header.shortened?.[name];
   return cut && cut.kept < cut.of
-    ? el("span", { class: "note" }, `the largest ${cut.kept.toLocaleString("en-US")} of ${plural(cut.of, what)} `)
+    ? el("span", { class: "note" }, `the largest ${cut.kept.toLocaleString("en-US")} of ${plural(cut.of, what, whats)} `)
     : null;
 }
 

@@ -59,8 +59,10 @@ export function derivedValue(value: number, unit: string): string {
 export function percent(share: Maybe, digits = 1): string {
   return known(share) ? `${(share * 100).toFixed(digits)} %` : UNKNOWN;
 }
-export function plural(number: number, noun: string): string {
-  return `${number.toLocaleString("en-US")} ${noun}${number === 1 ? "" : "s"}`;
+// "1 rank", "2 ranks", "2 processes", "2 directories". `nouns`: where that is not the plural.
+export function plural(number: number, noun: string, nouns?: string): string {
+  const many = nouns ?? (noun.endsWith("s") ? `${noun}es` : noun.replace(/y$/, "ie") + "s");
+  return `${number.toLocaleString("en-US")} ${number === 1 ? noun : many}`;
 }
 // Upper bounds of size bins, powers of two: "8 B", "1 MiB".
 export function binBytes(value: number): string {

@@ -68,12 +68,12 @@ class ProcessesPage implements PageHandle {
     root.append(
       section(
         "Processes that ranks made",
-        { class: "chart-card", aside: [shortenedNote(store.model, "process_groups", "kind of process"), ofWholeRun()] },
+        { class: "chart-card", aside: [shortenedNote(store.model, "process_groups", "kind of process", "kinds of processes"), ofWholeRun()] },
         this.groups,
       ),
       section(
         "Threads",
-        { class: "chart-card", aside: [shortenedNote(store.model, "thread_groups", "kind of thread"), ofWholeRun()] },
+        { class: "chart-card", aside: [shortenedNote(store.model, "thread_groups", "kind of thread", "kinds of threads"), ofWholeRun()] },
         this.threads,
       ),
     );
