@@ -419,6 +419,21 @@ test("names become harmless and short", () => {
   assert.equal(functionLabel("_multiarray_umath, no names", "native"), "_multiarray_umath, no names");
   assert.equal(functionLabel("MPI_Send", "mpi"), "MPI_Send");
   assert.equal(functionLabel("", "native"), "?");
+  // As report/format/names.cpp has them.
+  for (const [name, label] of [
+    ["void ns::f<int>(int)", "ns::f<int>()"],
+    ["std::vector<int> f<int>(int)", "f<int>()"],
+    ["Solver<double(int)>::run(int, char*)", "Solver<double(int)>::run()"],
+    ["A::operator()(int) const", "A::operator()(int) const"],
+    ["std::vector<double, std::allocator<double> >::push_back(double const&)", "std::vector<>::push_back()"],
+    ["void mini::kernels::internals<double, int>(std::vector<double>&, int)", "mini::kernels::internals<>()"],
+    ["mini::Solver<double>::run(int)::{lambda(double)#1}::operator()(double) const", "mini::Solver<double>::run()::{lambda}"],
+    ["void std::sort<double*, run(int)::{lambda(double, double)#1}>(double*, double*)", "std::sort<>()"],
+    ["void apply<int>(std::vector<int>&, run()::{lambda(int)#1})", "apply<int>()"],
+    ["libx.so+0x12ab", "libx.so+0x12ab"],
+  ])
+    assert.equal(functionLabel(name, "native"), label);
+  assert.equal(functionLabel("package.Trainer.fit.<locals>.closure", "python"), "package.Trainer.fit.<locals>.closure()");
 });
 
 test("fields and search", async () => {

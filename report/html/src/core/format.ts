@@ -133,11 +133,60 @@ export function shortenMiddle(text: string, most: number): string {
 
 const LONG_NAME = 32;
 
-// "step()", "Solver<double>::run()": without argument types, in long names without template arguments.
+// What stands in angle brackets in Python's names.
+const PYTHON_PARTS = new Set(["locals", "lambda", "genexpr", "listcomp", "dictcomp", "setcomp", "module"]);
+
+// Where the "<" at `open` is closed; -1: nowhere.
+function closing(name: string, open: number): number {
+  let depth = 0;
+  for (let i = open; i < name.length; ++i) {
+    if (name[i] === "<") ++depth;
+    if (name[i] === ">" && name[i - 1] !== "-" && --depth === 0) return i;
+  }
+  return -1;
+}
+
+// "std::vector<double, std::allocator<double> >::at" -> "std::vector<>::at"
+function withoutTemplateArguments(name: string): string {
+  if (name.includes("operator")) return name;
+  let out = "";
+  for (let i = 0; i < name.length; ++i) {
+    out += name[i];
+    if (name[i] !== "<") continue;
+    const end = closing(name, i);
+    if (end < 0) return name;
+    const inside = name.slice(i + 1, end);
+    out += `${PYTHON_PARTS.has(inside) ? inside : ""}>`;
+    i = end;
+  }
+  return out;
+}
+
+// Demangled names of function templates begin with the type of the result: "void ns::f<int>" -> "ns::f<int>".
+function withoutResult(name: string): string {
+  let depth = 0;
+  let begin = 0;
+  for (let i = 0; i < name.length; ++i) {
+    if (name[i] === "<" || name[i] === "(") ++depth;
+    if ((name[i] === ">" || name[i] === ")") && depth > 0) --depth;
+    if (name[i] === " " && depth === 0) begin = i + 1;
+  }
+  return name.slice(begin);
+}
+
+// "step()", "Solver<double>::run()": without argument types, in long names without template arguments. As the text report
+// has them (report/format/names.cpp).
 export function functionLabel(name: string, kind: string): string {
   let label = printable(name);
   if (label === "") return "?";
   if (kind === "mpi" || kind === "kernel" || kind === "region") return label;
+  // "run(int)::{lambda(double)#1}::operator()(double) const", but not a function that has it as an argument
+  const lambda = label.lastIndexOf("::{lambda(");
+  if (lambda > 0) {
+    const outer = label.slice(0, lambda);
+    const closed = (open: string, close: string) => outer.split(open).length === outer.split(close).length;
+    if (closed("<", ">") && closed("(", ")")) return `${functionLabel(outer, kind)}::{lambda}`;
+  }
   // What has no name of its own: of a module, of the interpreter.
   if (/, (no names|interpreter)$/.test(label)) return label;
   if (label.startsWith("<") || label.includes("+0x") || label.includes("operator") || label === "garbage collection" || label === "waiting for a processor")
@@ -153,18 +202,10 @@ export function functionLabel(name: string, kind: string): string {
       continue;
     }
     label = label.slice(0, i);
+    if (kind === "native") label = withoutResult(label);
     break;
   }
-  if (label.length > LONG_NAME) {
-    let out = "";
-    depth = 0;
-    for (const c of label) {
-      if (c === ">") --depth;
-      if (depth <= 0) out += c;
-      if (c === "<") ++depth;
-    }
-    if (depth === 0) label = out;
-  }
+  if (label.length > LONG_NAME) label = withoutTemplateArguments(label);
   return `${label}()`;
 }
 
