@@ -69,7 +69,7 @@ export class WaitsPart implements Part, WaitSelection {
   }
 
   private drawList(): void {
-    const shown = this.edges.filter((edge) => edge.cause !== kOthers).slice(0, 400);
+    const shown = this.edges.filter((edge) => edge.cause !== kOthers);
     const most = shown[0]?.wait_s ?? 0;
     const picked = this.picked;
     replace(

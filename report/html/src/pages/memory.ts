@@ -165,7 +165,7 @@ function rankTable(store: Store, sorted: readonly number[]): HTMLElement {
         ...(parts && exact ? [{ id: "in", title: "In the chosen time", numeric: true, value: inTime, cell: (i: number) => bytes(inTime(i)) }] : []),
         { id: "median", title: "Relative to the median", numeric: true, value: (i) => rss[i] / middle, cell: (i) => `${(rss[i] / middle).toFixed(2)} ×` },
       ],
-      sorted.slice(0, 1000),
+      sorted,
       { label: "Ranks with most memory", limit: 12 },
     ),
   );
