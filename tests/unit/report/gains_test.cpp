@@ -128,6 +128,22 @@ TEST(Gains, OfUnequalThreadsAreThoseOfTheReplay) {
   EXPECT_DOUBLE_EQ(*find_kind(a, FindingKind::kOpenMpImbalance)->gain_error_s, 0.2);
 }
 
+// Without any input and output the run gains no less than without those of one rank, or small ones.
+TEST(Gains, OfSomeInputAndOutputAreAtMostThoseOfAll) {
+  for (const FindingKind kind : {FindingKind::kRankIo, FindingKind::kSmallIo}) {
+    Analysis a;
+    Finding& finding = a.findings.emplace_back();
+    finding.kind = kind, finding.severity = Severity::kLow;
+    finding.rank = 0, finding.gain_s = 5;
+    apply_gains(a, gains({predicted("io x0", 6)}));
+    EXPECT_EQ(a.findings[0].change, "");
+    EXPECT_DOUBLE_EQ(*a.findings[0].gain_s, 5);
+    apply_gains(a, gains({predicted("io x0", 1)}));
+    EXPECT_EQ(a.findings[0].change, "io x0");
+    EXPECT_DOUBLE_EQ(*a.findings[0].gain_s, 1);
+  }
+}
+
 TEST(GainCandidates, CallsAreNamedWithTheWholePath) {
   Analysis a = analyse(testing::training_run());
   MpiCallRow call;
