@@ -6,6 +6,7 @@
 
 #include "report/diff/diff.hpp"
 #include "report/diff/diff_format.hpp"
+#include "report/format/characters.hpp"
 #include "report/plain_html/document.hpp"
 
 namespace clusterprof::report {
@@ -40,7 +41,7 @@ std::string render_github(const std::vector<Judgement>& judgements, std::string_
   for (const Judgement& judgement : judgements) {
     std::string properties;
     if (!judgement.file.empty()) {
-      properties += "file=" + quoted(within(root, judgement.file), true) + ",";
+      properties += "file=" + quoted(format::printable(within(root, judgement.file)), true) + ",";
       if (judgement.line != 0) properties += fmt::format("line={},", judgement.line);
     }
     out += fmt::format("::{} {}title=clusterprof diff::{}\n",

@@ -767,6 +767,11 @@ TEST(History, JudgementsForCi) {
   EXPECT_NE(github.find("\n::warning title="), std::string::npos) << github;
   EXPECT_NE(github.find("\n::notice title="), std::string::npos) << github;
   EXPECT_NE(github.find("20.0 %25"), std::string::npos) << "a per cent sign is quoted: " << github;
+  Judgement odd = bad;
+  odd.file = "/home/a/a:b\x1b[31m\n::error::c.py";
+  EXPECT_TRUE(
+      render_github({odd}, "/home/a").starts_with("::error file=a%3Ab\\x1b[31m\\x0a%3A%3Aerror%3A%3Ac.py,"))
+      << "nothing that a terminal obeys";
   const std::string junit = render_junit({bad, undecided, good});
   EXPECT_NE(junit.find("tests=\"3\" failures=\"1\" errors=\"0\" skipped=\"1\""), std::string::npos) << junit;
   EXPECT_NE(junit.find("name=\"elapsed&gt;+5%\""), std::string::npos) << junit;
