@@ -112,10 +112,14 @@ class MachineSentences : private FindingPhrases {
 
   [[nodiscard]] FindingText full_memory() const {
     const double used = e_.number(Key::kMemoryUsed), all = e_.number(Key::kMemory);
-    FindingText result{
-        fmt::format("The memory of node {} was {} full ({} of {})", node(),
-                    percent(std::min(1.0, used / all)), format::bytes(used), format::bytes(all)),
-        ""};
+    const int nodes = whole(Key::kNodes);
+    const std::string whose =
+        nodes > 1
+            ? fmt::format("The memory of {} nodes was nearly full, that of node {} most:", nodes, node())
+            : fmt::format("The memory of node {} was", node());
+    FindingText result{fmt::format("{} {} full ({} of {})", whose, percent(std::min(1.0, used / all)),
+                                   format::bytes(used), format::bytes(all)),
+                       ""};
     if (f_.rank)
       result.first += fmt::format("; of its ranks, rank {} held most, {} at its peak", rank(),
                                   format::bytes(e_.number(Key::kRankRss)));

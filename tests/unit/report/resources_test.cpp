@@ -187,6 +187,20 @@ TEST(Placement, FullMemoryAndPagesFromDisk) {
   EXPECT_TRUE(analyse(b.data).findings.empty());
 }
 
+TEST(Placement, FullMemoryIsOfAllNodesWhereItIsFull) {
+  ProfileBuilder b(3, 3);
+  for (std::uint32_t n = 0; n < 3; ++n) {
+    b.data.nodes[n].memory_bytes = 1'000'000'000;
+    b.node_series("memory_used_bytes", n, {n == 0 ? 100'000'000u : 940'000'000u + n * 10'000'000u},
+                  shard::SeriesKind::kMaximum);
+  }
+  EXPECT_NE(
+      find_finding(analyse(b.data),
+                   "The memory of 2 nodes was nearly full, that of node n2 most: 96.0 % full (960 MB of "
+                   "1.00 GB)."),
+      nullptr);
+}
+
 const Derived* find_derived(const std::vector<Derived>& list, std::string_view name) {
   for (const Derived& row : list)
     if (row.name == name) return &row;
