@@ -92,9 +92,9 @@ std::string change_text(const HistorySeries& series, const HistoryChange& change
 
 std::string left_out_text(const HistorySeries& series) {
   if (series.left_out == 0) return "";
-  return fmt::format("{} of functions {} not followed: {} by self time and {} by total time have more.",
-                     plural(series.left_out, "time"), series.left_out == 1 ? "is" : "are", kMostFollowed,
-                     kMostFollowed);
+  return fmt::format(
+      "Of functions only the {} largest self times and the {} largest total times are followed; {} {} not.",
+      kMostFollowed, kMostFollowed, series.left_out, series.left_out == 1 ? "is" : "are");
 }
 
 bool is_worse(const HistoryChange& change) {

@@ -152,7 +152,7 @@ class ComputingSentences : private FindingPhrases {
                      kinds.empty() ? "" : fmt::format(" ({})", kinds)));
     if (e_.has(Key::kThreadsRan))
       text.more += fmt::format(
-          "{}Their other threads and processes ran for {}, and were ready without a processor for {}.",
+          "{}Meanwhile their other threads and processes ran for {} and waited {} for a free processor.",
           text.more.empty() ? "" : " ", time(Key::kThreadsRan), time(Key::kThreadsReady));
     return text;
   }

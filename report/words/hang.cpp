@@ -28,7 +28,7 @@ std::string code_at(SourceLocation place, const format::ShortPaths& names) {
   return format::describe(place, names);
 }
 
-// "is in lost() train.py:20, asleep for 600 s"
+// "is in lost() train.py:20, asleep for 600 s". Empty: that is not known.
 std::string what_is(const MissingRanks& missing, const format::ShortPaths& names) {
   const bool one = missing.ranks.size() == 1;
   const char* const be = one ? "is" : "are";
@@ -62,7 +62,15 @@ std::string what_is(const MissingRanks& missing, const format::ShortPaths& names
     case MissingState::kInLoop:
       return fmt::format("{} in a loop in {}{}", be, code, lasting);
   }
-  return fmt::format("{} not known to do anything", be);
+  return {};
+}
+
+// "rank 2, which is in MPI_Finalize", "ranks 2, 3 (what they are doing is not known)"
+std::string with_state(const MissingRanks& missing, const format::ShortPaths& names) {
+  const std::string is = what_is(missing, names);
+  if (!is.empty()) return fmt::format("{}, which {}", ranks_named(missing.ranks), is);
+  return fmt::format("{} (what {} doing is not known)", ranks_named(missing.ranks),
+                     missing.ranks.size() == 1 ? "it is" : "they are");
 }
 
 // "ranks 0, 1, 3 wait in MPI_Barrier (train.py:57) on MPI_COMM_WORLD, operation 412,"
@@ -83,11 +91,11 @@ std::string missing_of(const HangWait& wait, const format::ShortPaths& names) {
   std::size_t told = 0;
   for (const MissingRanks& group : wait.missing) {
     if (told == kMostGroups) break;
-    out += fmt::format("{}{}, which {}",
+    out += fmt::format("{}{}",
                        told == 0                         ? ""
                        : told + 1 == wait.missing.size() ? ", and "
                                                          : ", ",
-                       ranks_named(group.ranks), what_is(group, names));
+                       with_state(group, names));
     ++told;
   }
   if (told < wait.missing.size()) out += fmt::format(", and others");

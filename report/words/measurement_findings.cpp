@@ -51,9 +51,9 @@ class MeasurementSentences : private FindingPhrases {
             ""};
       case Kind::kRecordingCost: {
         const std::string place = f_.place.op.empty() ? "" : format::describe(f_.place, names_);
-        return FindingText{fmt::format("Recording took {} of the ranks' CPU time, with {} MPI calls{}. These "
-                                       "calls and what makes them "
-                                       "take less time without it.",
+        return FindingText{fmt::format("Recording took {} of the ranks' CPU time, with {} MPI calls{}. "
+                                       "Without clusterprof these calls, "
+                                       "and the code that makes them, are faster than shown.",
                                        share(), count(Key::kCalls),
                                        place.empty() ? "" : fmt::format(", most of them {}", place)),
                            ""};

@@ -84,8 +84,8 @@ class MemorySentences : private FindingPhrases {
 
   [[nodiscard]] FindingText growth() const {
     FindingText result{
-        fmt::format("Memory that{} allocated and nobody frees grows by {}/s on node {}; {} in the end.",
-                    made_by(), bytes(Key::kGrowth), node(), bytes(Key::kHeld)),
+        fmt::format("On node {}, memory allocated in {} is never freed: it grows by {}/s, to {} at the end.",
+                    node(), maker(), bytes(Key::kGrowth), bytes(Key::kHeld)),
         ""};
     if (e_.has(Key::kFullIn) && e_.number(Key::kFullIn) <= 0)
       result.more = fmt::format("All of its {} is used.", bytes(Key::kLimit));
@@ -94,18 +94,17 @@ class MemorySentences : private FindingPhrases {
                                 time(Key::kFullIn));
     return result;
   }
-  // " cache() data.py:12"
-  [[nodiscard]] std::string made_by() const {
+  // "cache() data.py:12"
+  [[nodiscard]] std::string maker() const {
     const std::string place = name(f_.place, names_);
-    return place.empty() ? " code without a line" : " " + place;
+    return place.empty() ? "code without a line" : place;
   }
 
   [[nodiscard]] FindingText of_allocator() const {
     return {
-        fmt::format(
-            "Rank {} has {} in RAM on average, and {} of it in use: the allocator keeps the rest, in parts "
-            "that are not used or too small.",
-            rank(), bytes(Key::kAnon), bytes(Key::kLive)),
+        fmt::format("Rank {} occupies {} of RAM on average but uses {}: the allocator keeps the rest (freed "
+                    "or fragmented).",
+                    rank(), bytes(Key::kAnon), bytes(Key::kLive)),
         e_.number(Key::kThreads) > 8
             ? fmt::format("Each of many threads ({}) may have an arena of its own: MALLOC_ARENA_MAX=2 makes "
                           "them share.",

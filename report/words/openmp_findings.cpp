@@ -124,13 +124,14 @@ class OpenMpSentences : private FindingPhrases {
   [[nodiscard]] FindingText too_few_processors() const {
     const std::size_t processors =
         f_.kind == Kind::kOpenMpOneProcessor ? 1 : e_.list(Key::kProcessors).size();
-    const std::string others =
-        f_.ranks.size() > 1
-            ? fmt::format("; it is alike on {}", format::plural(f_.ranks.size() - 1, "other rank"))
-            : "";
-    return {fmt::format("OpenMP's {} of rank {} have {}{}{}.", threads(), rank(),
+    const std::string others = f_.ranks.size() > 1
+                                   ? fmt::format("; so {} {}", f_.ranks.size() == 2 ? "does" : "do",
+                                                 format::plural(f_.ranks.size() - 1, "other rank"))
+                                   : "";
+    return {fmt::format("Rank {} runs {} on {}{}{}.", rank(),
+                        format::plural(static_cast<std::size_t>(whole(Key::kThreads)), "OpenMP thread"),
                         processors == 0 ? "fewer processors" : format::plural(processors, "processor"),
-                        e_.has(Key::kNode) ? " on node " + node() : "", others),
+                        e_.has(Key::kNode) ? fmt::format(" (node {})", node()) : "", others),
             e_.has(Key::kAdvisedSize) ? fmt::format("Set {}.", pool_setting()) : ""};
   }
 };

@@ -560,8 +560,8 @@ TEST_F(BlockedForBusyThreads, LackProcessorsAndNotWorkOfItsOwn) {
   EXPECT_EQ(
       text_of(analysis_, finding),
       "Ranks are blocked outside MPI and I/O for 90.0 % of all rank time (threads of its own 9.00 s); "
-      "100.0 % of it in rest() a.c:20. Their other threads and processes ran for 1.00 s, and were ready "
-      "without a processor for 14.0 s. Leave the node to one job, or processors to its other work.");
+      "100.0 % of it in rest() a.c:20. Meanwhile their other threads and processes ran for 1.00 s and waited "
+      "14.0 s for a free processor. Leave the node to one job, or processors to its other work.");
   finding = with(19'000, 60'000, "poll", "poll");  // eight threads on two processors
   EXPECT_EQ(finding.action, FindingAction::kFewerThreads);
   EXPECT_FALSE(finding.gain_s);

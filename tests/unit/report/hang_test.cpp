@@ -345,6 +345,27 @@ TEST(Hang, OfACycleOfReceives) {
   EXPECT_FALSE(job.hang()->is_deadlock);
 }
 
+TEST(Hang, SaysOfWhomNothingIsKnown) {
+  Hang hang;
+  HangWait& wait = hang.waiting.emplace_back();
+  wait.ranks = {0, 3};
+  wait.place.op = "MPI_Barrier";
+  const auto add = [&](const Ranks& ranks, MissingState state) {
+    MissingRanks& missing = wait.missing.emplace_back();
+    missing.ranks = ranks;
+    missing.state = state;
+  };
+  const auto said = [&] { return words::verdict(hang, format::ShortPaths(Analysis())); };
+  add({2}, MissingState::kNotKnown);
+  EXPECT_EQ(said(), "Ranks 0, 3 wait in MPI_Barrier for rank 2 (what it is doing is not known).");
+  wait.missing.clear();
+  add({1}, MissingState::kInFinalize);
+  add({2, 4}, MissingState::kNotKnown);
+  EXPECT_EQ(said(),
+            "Ranks 0, 3 wait in MPI_Barrier for rank 1, which is in MPI_Finalize, and ranks 2, 4 (what they "
+            "are doing is not known).");
+}
+
 TEST(Hang, IsNoneWhereMessagesMayBeUnderWay) {
   const auto is_deadlock = [](const auto& change) {
     HungJob job(2);

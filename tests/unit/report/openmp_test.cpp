@@ -554,7 +554,8 @@ TEST_F(OpenMpTest, AllThreadsOnOneProcessor) {
   ASSERT_NE(finding, nullptr);
   EXPECT_EQ(finding->action, FindingAction::kBindWider) << "the node has four";
   EXPECT_NEAR(*finding->share, 0.3, 1e-6);
-  EXPECT_NE(sentences(a, *finding).find("have 1 processor"), std::string::npos) << sentences(a, *finding);
+  EXPECT_NE(sentences(a, *finding).find("OpenMP threads on 1 processor (node n0)."), std::string::npos)
+      << sentences(a, *finding);
   EXPECT_EQ(find_kind(a, FindingKind::kOpenMpImbalance), nullptr) << "they wait for the processor";
   b_.data.nodes[0].cpus = 1;
   const Analysis full = analyse(b_.data);
@@ -578,7 +579,10 @@ TEST_F(OpenMpTest, OneFindingForAllRanks) {
   EXPECT_EQ(finding->evidence.number(EvidenceKey::kNodes), 2);
   EXPECT_EQ(finding->action, FindingAction::kFewerThreads);
   EXPECT_EQ(finding->evidence.number(EvidenceKey::kAdvisedSize), 2);
-  EXPECT_NE(sentences(a, *finding).find("Set OMP_NUM_THREADS=2."), std::string::npos)
+  EXPECT_NE(sentences(a, *finding)
+                .find("OpenMP threads on fewer processors (node n0); so do 3 other ranks. Set "
+                      "OMP_NUM_THREADS=2."),
+            std::string::npos)
       << sentences(a, *finding);
   EXPECT_EQ(a.openmp->regions.size(), 1u);
   EXPECT_EQ(a.openmp->regions[0].count, 4u);
