@@ -166,6 +166,10 @@ const char* reason_against(const Process& process) noexcept {
   return nullptr;
 }
 
+Action action_against(const Process& process) noexcept {
+  return is_rank_of_launcher(process.variables) ? Action::kStepAside : Action::kLeave;
+}
+
 bool is_explained(const char* const* variables) noexcept {
   const char* const explain = value_of(variables, kExplainVariable);
   return value_of(variables, kAskedVariable) != nullptr ||

@@ -42,6 +42,10 @@ Action decide(const Process& process) noexcept;
 // Of a process that would be started again: why the site does not want it to be recorded, as one word.
 // nullptr: it does.
 const char* reason_against(const Process& process) noexcept;
+// What becomes of such a process. What a task of Slurm executes later has its process id, and what else it
+// starts has not. Under an MPI launcher nothing tells them apart: each program that it starts would be taken
+// for the rank, and the first one's launcher would wait for the other ranks, which wait for this one.
+Action action_against(const Process& process) noexcept;
 // Whether the user is told the reason.
 bool is_explained(const char* const* variables) noexcept;
 

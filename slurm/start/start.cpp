@@ -252,11 +252,12 @@ void become_recorded(const char* path, const char* executable, int argc, char** 
             .add(reason)
             .add(")\n")
             .write();
-      action = Action::kLeave;
+      action = action_against(process);
     }
   }
   switch (action) {
     case Action::kLeave:
+    case Action::kStepAside:
       // AddressSanitizer ends the program if it is not the first library. So execute the program once more,
       // without us.
       if (__asan_init != nullptr && !is_loader(executable)) {
@@ -264,9 +265,7 @@ void become_recorded(const char* path, const char* executable, int argc, char** 
         const char* const program = kind_of(path) == Kind::kProgram ? path : executable;
         system_call(SYS_execve, as_word(program), as_word(argv), as_word(variables));
       }
-      return;
-    case Action::kStepAside:
-      remove_starter(variables);
+      if (action == Action::kStepAside) remove_starter(variables);
       return;
     case Action::kSubmit:
       remove_starter(variables);

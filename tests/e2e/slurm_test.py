@@ -91,6 +91,14 @@ class OpenMpi(slurm.SlurmTest):
         self.check_matrix(by_srun, self.output("second"), 4)
         self.check_matrix(names[1], self.output("third"), 2, ["n1", "n2"])
 
+    def test_an_excluded_script_under_mpirun(self):
+        """Nothing that it starts is taken for the rank, so no rank waits for the recording of another one's mkdir."""
+        self.cluster.set_plugins(f"{slurm.PLUGIN} default=on not-commands=bash")
+        self.addCleanup(self.cluster.set_plugins, slurm.PLUGIN)
+        script = "if [ $OMPI_COMM_WORLD_RANK = 0 ]; then mkdir -p made; fi; exec " + slurm.program("openmpi", "traffic")
+        self.batch(f"mpirun.openmpi bash -c '{script}'\n", ["-N2", "-n4"])
+        self.assertEqual(self.runs(), [])
+
     def test_salloc(self):
         """The shell that salloc gives runs on the host; ranks that mpirun starts from there run on the nodes."""
         traffic = slurm.program("openmpi", "traffic")

@@ -232,6 +232,21 @@ TEST(Starter, LeavesSmallRunsAloneWhereTheSiteSaysSo) {
   EXPECT_EQ(reason("a", {kActive, four, "MPI_LOCALRANKID=0", "PMI_SIZE=16", "SLURM_STEP_NUM_TASKS=2"}), "");
 }
 
+// What a rank of mpirun starts looks like the rank.
+TEST(Starter, StepsAsideWhereWhatAnExcludedProgramStartsWouldBeTakenForTheRank) {
+  const auto against = [](std::vector<std::string> entries) {
+    Variables variables(std::move(entries));
+    return action_against({"/usr/bin/bash", "/usr/bin/bash", variables.data(), kPid});
+  };
+  const std::string bash = "CLUSTERPROF_START_NOT_COMMANDS=bash";
+  for (const char* const rank : {"OMPI_COMM_WORLD_RANK=0", "MPI_LOCALRANKID=1"}) {
+    EXPECT_EQ(of("/usr/bin/mkdir", {kActive, bash, rank}, nullptr, kPid + 1), Action::kStart);
+    EXPECT_EQ(against({kActive, bash, rank}), Action::kStepAside);
+  }
+  EXPECT_EQ(of("/usr/bin/mkdir", task_of_srun({bash}), nullptr, kPid + 1), Action::kLeave);
+  EXPECT_EQ(against(task_of_srun({bash})), Action::kLeave);
+}
+
 TEST(Starter, ExplainsToThoseWhoAsk) {
   const auto is = [](std::vector<std::string> entries) {
     Variables variables(std::move(entries));

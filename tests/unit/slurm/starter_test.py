@@ -167,6 +167,16 @@ class Others(StarterTest):
         done = self.run_as_task(mpirun)
         self.assertEqual(done.stdout, "record|--started|--|/bin/echo|ranks|preload=none start=none\n")
 
+    def test_what_an_excluded_program_starts(self):
+        script = "echo ${LD_PRELOAD-none} ${CLUSTERPROF_START-none}; /bin/echo child; exec /bin/echo same"
+        for launcher in ("OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID"):
+            done = self.run_other("/bin/sh", "-c", script, CLUSTERPROF_START_NOT_COMMANDS="sh", **{launcher: "0"})
+            self.assertEqual((done.stdout, done.stderr), ("none none\nchild\nsame\n", ""))
+        # Of a task of srun, what it executes itself is still the task.
+        done = self.run_as_task("/bin/sh", "-c", script, CLUSTERPROF_START_NOT_COMMANDS="sh")
+        self.assertEqual(done.stdout, f"{STARTER} {self.launcher}\nchild\n"
+                                      "record|--started|--|/bin/echo|same|preload=none start=none\n")
+
     def test_without_activation(self):
         done = self.run_as_task("./script", CLUSTERPROF_START=None)
         self.assertEqual((done.stdout, done.stderr), ("ran ./script \n", ""))
@@ -186,6 +196,8 @@ class Others(StarterTest):
         except subprocess.CalledProcessError:
             self.skipTest("no AddressSanitizer")
         done = self.run_other(program)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (3, program + "\n", ""))
+        done = self.run_other(program, OMPI_COMM_WORLD_RANK="0", CLUSTERPROF_START_NOT_COMMANDS="program")
         self.assertEqual((done.returncode, done.stdout, done.stderr), (3, program + "\n", ""))
         done = self.run_as_task(program)
         self.assertIn(f"|--|{program}|", done.stdout)
