@@ -489,6 +489,18 @@ Job job_of_workers(const Environment& environment, const Ancestry& ancestry, con
   return {"workers", batch_job(environment) + "\n" + job, launcher.name};
 }
 
+bool is_below_rank(const Environment& environment, const Ancestry& ancestry, const Identity& identity) {
+  const Launcher* launcher = wire::find_launcher(identity.launcher.c_str());
+  if (launcher == nullptr) launcher = find_mpi_row(environment);
+  const auto parent = ancestry.at(0);
+  if (launcher == nullptr || !parent) return false;
+  for (const char* name : launcher->rank) {
+    const char* const value = name == nullptr ? nullptr : environment(name);
+    if (value != nullptr) return has_variable(ancestry.environment(parent->pid), name, value);
+  }
+  return false;
+}
+
 Result<void> take_node(const Environment& environment, Identity& identity) {
   const char* forced_node = environment("CLUSTERPROF_NODE");
   if (forced_node != nullptr && *forced_node != '\0') {
@@ -556,6 +568,7 @@ Result<Identity> identify(const Environment& environment, const Ancestry& ancest
       if (mpi != nullptr && mpi != wire::find_launcher("hydra")) job.launcher = mpi->name;
     }
     if (job.launcher != nullptr) identity.launcher = job.launcher;
+    identity.is_below_rank = is_below_rank(environment, ancestry, identity);
   }
   if (job.name.empty() || (identity.world_size == 1 && worker.launcher == nullptr)) {
     // One process agrees with itself. `srun --pty bash` is such a step, with many runs in it.

@@ -56,6 +56,9 @@ struct Identity : JobStep {
   // as the environment tells (wire::WorkerRank). 0: this one is started once.
   std::uint64_t launch = 0;
   int restart = 0;  // how often its launcher had started this rank before, in this run
+  // The process above this one has the same rank, as a script that starts several programs. Its launcher
+  // waits for that one, which may go on when this one has ended.
+  bool is_below_rank = false;
 
   // The rank's number in the run.
   [[nodiscard]] int run_rank() const { return rank < 0 ? rank : first_rank + rank; }

@@ -53,6 +53,9 @@ constexpr auto kDirectoryPatience = std::chrono::seconds(5);
 // For files of the job to be removed or brought to the run directory; where the collector has been waited for
 // in vain already, or it is for other runs.
 constexpr auto kRemoval = std::chrono::milliseconds(5000), kRemovalIfStuck = std::chrono::milliseconds(500);
+// How long a rank whose program has succeeded, and which may have another one to start, waits for the
+// others'.
+constexpr auto kOthersPatience = std::chrono::seconds(5);
 // By then every rank of the job has found the run directory: launchers start them together.
 constexpr auto kAllRanksStarted = std::chrono::seconds(10);
 // What the collector may have at least. With fewer files it could take up no process, or not write the shard;
@@ -431,6 +434,8 @@ std::vector<std::string> Recording::collector_command() const {
   if (identity_.local_size > 0 && ranks > identity_.local_size)
     words.push_back("--nodes=" + std::to_string((ranks + identity_.local_size - 1) / identity_.local_size));
   if (!identity_.launcher.empty()) words.push_back("--launcher=" + identity_.launcher);
+  if (identity_.is_below_rank)
+    words.push_back("--others-patience=" + std::to_string(kOthersPatience.count()));
   if (identity_.restart != 0) words.push_back("--restart=" + std::to_string(identity_.restart));
   if (unrecorded_ != 0) words.push_back("--unrecorded=" + std::to_string(unrecorded_));
   for (std::string& word : words_of(options_.collector)) words.push_back(std::move(word));

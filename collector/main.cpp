@@ -174,7 +174,7 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   clusterprof::collector::NodeOptions& node = options.server.node;
   std::string run_directory;
   int world_size = 0;
-  int min_duration_s = 0, hang_after_s = 0;
+  int min_duration_s = 0, hang_after_s = 0, others_patience_s = 0;
   double attached_for_s = 0;
   bool no_mpi = false;
   std::map<std::string_view, std::string> of_collector;  // by kCollectorOptions
@@ -190,6 +190,8 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   app.add_option("--local-ranks", options.server.local_ranks, "ranks on this node, 0 unknown");
   app.add_option("--launcher", node.launcher, "name of the launcher that has given the ranks");
   app.add_option("--restart", options.server.restart, "how often it had started them before");
+  app.add_option("--others-patience", others_patience_s,
+                 "seconds that the launcher is kept waiting for other ranks; 0: without a limit");
   app.add_option("--unrecorded", options.server.unrecorded,
                  "why our own rank's program will not be recorded");
   app.add_option("--mpi-launcher", options.server.mpi_launcher,
@@ -238,6 +240,7 @@ std::optional<int> read_command_line(int argc, char** argv, Options& options) {
   options.server.run_directory = run_directory;
   node.command_detail = *clusterprof::command_detail(command_detail);
   options.server.trial.min_duration = std::chrono::seconds(min_duration_s);
+  options.server.others_patience = std::chrono::seconds(others_patience_s);
   if (hang_after_s > 0 && options.analyze.empty())
     say("--hang-after: the program that looks for hangs is not installed");
   else

@@ -400,7 +400,7 @@ class Server::Impl {
       // It lived so briefly that its agent connected and left before the launcher announced it.
       child_ =
           state_.announce(ended->second, rank, -1, pid, recorded_until(), own_command(), options_.restart);
-      any_announced(rank, *child_);
+      (void)any_announced(rank, *child_);
     } else {
       WatchedProcess& process = watch(pid, {}, open_process(pid));
       note_announced(process, rank, -1, own_command(), options_.restart, options_.unrecorded);
@@ -423,13 +423,21 @@ class Server::Impl {
     if (!child_) return;
     state_.set_wait_status(*child_, wait_status);
     const bool failed = wait_status != 0 || state_.left_mpi_open(*child_);
-    if (failed && !done()) {
-      release_after_write_ = true;
-      // The launcher has its own limit, which is shorter.
-      release_at_latest_ = Clock::now() + options_.end_patience * 5 / 4;
-      checkpoint();
+    const bool may_go_on = options_.others_patience > seconds(0);
+    if ((failed || (may_go_on && ranks_go_on_)) && !done()) {
+      write_and_release();
+    } else if (may_go_on) {
+      release_by_ = Clock::now() + options_.others_patience;
     }
     finish_when_done();
+  }
+
+  void write_and_release() {
+    release_by_.reset();
+    release_after_write_ = true;
+    // The launcher has its own limit, which is shorter.
+    release_at_latest_ = Clock::now() + options_.end_patience * 5 / 4;
+    checkpoint();
   }
 
   void release_launcher() {
@@ -468,9 +476,10 @@ class Server::Impl {
     state_.add_note(shard::note_of_node(code, options_.node.node_name, number));
   }
 
-  void any_announced(std::int32_t rank, NodeState::ProcessId id) {
-    announced_ranks_.insert(rank >= 0 ? rank : -static_cast<std::int64_t>(id));
+  // Whether it is the first process of its rank.
+  bool any_announced(std::int32_t rank, NodeState::ProcessId id) {
     last_left_ = Clock::now();
+    return announced_ranks_.insert(rank >= 0 ? rank : -static_cast<std::int64_t>(id)).second;
   }
 
   // Of the rank whose launcher started this collector.
@@ -484,11 +493,15 @@ class Server::Impl {
       state_.expect_no_agent(process.id, static_cast<wire::UnrecordedReason>(unrecorded - 1));
     if (options_.node.world_size > 0 && rank >= static_cast<std::int64_t>(options_.node.world_size))
       has_spawned_ranks_ = true;
-    if (!process.announced) ++alive_announced_;
-    process.announced = true;
+    const bool is_new = !std::exchange(process.announced, true);
+    if (is_new) ++alive_announced_;
     ranks_changed_ = true;
-    any_announced(rank, process.id);
+    const bool goes_on = !any_announced(rank, process.id) && is_new;
     wait_for_end(process);
+    if (!goes_on) return;
+    // Ranks start one program after the other, and may wait for what our launcher's rank starts next.
+    ranks_go_on_ = true;
+    if (release_by_) write_and_release();
   }
 
   void wait_for_end(WatchedProcess& process) {
@@ -579,6 +592,7 @@ class Server::Impl {
         (checkpointer_->is_due() || (off_since_ && !checkpointer_->is_writing()) ||
          (control_ && control_->is_open() && clock - last_checkpoint_ >= CheckpointTimes::kUsualAge)))
       checkpoint();
+    if (release_by_ && clock >= *release_by_) write_and_release();
     if (release_after_write_ && launcher_.connected() && clock >= release_at_latest_) {
       say("the profile of node {} is still being written: the program's end waits no longer",
           options_.node.node_name);
@@ -1108,6 +1122,8 @@ class Server::Impl {
   bool child_exited_ = false;
   bool release_after_write_ = false;
   Clock::time_point release_at_latest_;
+  std::optional<Clock::time_point> release_by_;  // while the launcher waits for other ranks
+  bool ranks_go_on_ = false;                     // one has started a second program
   Clock::time_point last_left_;
   std::optional<Clock::time_point> terminate_at_;
   std::optional<Clock::time_point>

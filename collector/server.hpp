@@ -49,6 +49,9 @@ struct ServerOptions {
   std::int32_t unrecorded = 0;  // why our own rank's program will not be recorded, as in wire::Announce
   // How long the launcher of a failed program waits for the shard.
   std::chrono::seconds end_patience = kEndPatience;
+  // How long the launcher of a program that has succeeded waits for the other ranks of the node, which may
+  // wait for what its rank does next; 0: its rank has ended, too, and it waits as long as they live.
+  std::chrono::seconds others_patience{0};
   bool light = false;       // look at rings and processes less often, outside of windows of recording
   std::uint32_t nodes = 1;  // of the job, as far as it is known
   // Of processes that were attached to: how long after all were they are let go, if nobody asks for it before;

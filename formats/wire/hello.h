@@ -66,8 +66,9 @@ enum class ControlType : std::uint32_t {
   kChildStarted = 1,  // launcher: a = pid, b = rank
   kChildExited = 2,   // launcher: a = pid, b = wait status as from waitpid
   kRelease = 3,       // collector: the shard is on disk, the launcher may exit now. Sent when
-                      //   the program failed or left MPI unfinalised while other ranks of the
-                      //   node still run: waiting for those could hang the job.
+                      //   the program failed or left MPI unfinalised, or its rank may have
+                      //   another one to start, while other ranks of the node still run:
+                      //   waiting for those could hang the job.
   kRanksSeen = 4,     // collector, before its end: a = ranks of the node that it was told of
   kAttached = 5,      // clusterprof attach: the agent of process a, which is rank b, has greeted
 };                    // end of file = the collector is done

@@ -522,6 +522,68 @@ TEST_F(CollectorProcess, ReleasesTheLauncherOfAFailedProgramWhileOthersRun) {
   EXPECT_TRUE(shard().run.complete);
 }
 
+// Where the rank has more to do, the others may wait for that.
+TEST_F(CollectorProcess, ReleasesTheLauncherOfARankThatMayGoOn) {
+  start({"--local-ranks", "2", "--others-patience", "1"});
+  Rank first([&](const auto& wait) { return play_rank(0, 0, wait, false); });
+  tell(wire::ControlType::kChildStarted, first.pid(), 0);
+  Rank second([&](const auto& wait) { return play_rank(1, 0, wait); });
+  ASSERT_TRUE(first.is_ready());
+  ASSERT_TRUE(second.is_ready());
+  first.go_on();
+  tell(wire::ControlType::kChildExited, first.pid(), first.wait());
+  const auto release = told(kPatienceMs);
+  ASSERT_TRUE(release);
+  EXPECT_EQ(release->type, wire::ControlType::kRelease);
+  const shard::ShardData before = shard();  // on disk by then
+  ASSERT_EQ(before.ranks.size(), 2u);
+  EXPECT_EQ(before.ranks[0].exit_status, 0);
+  control_.reset();  // the launcher exits
+  Rank next([&](const auto& wait) { return play_rank(0, 0, wait); });
+  ASSERT_TRUE(next.is_ready());
+  second.go_on();
+  next.go_on();
+  EXPECT_EQ(second.wait(), 0);
+  EXPECT_EQ(next.wait(), 0);
+  EXPECT_EQ(finish(), 0);
+  EXPECT_TRUE(shard().run.complete);
+}
+
+TEST_F(CollectorProcess, ReleasesTheLauncherAtOnceWhenAnotherRankHasGoneOn) {
+  start({"--local-ranks", "2", "--others-patience", "600"});
+  Rank first([&](const auto& wait) { return play_rank(0, 0, wait, false); });
+  tell(wire::ControlType::kChildStarted, first.pid(), 0);
+  Rank second([&](const auto& wait) { return play_rank(1, 0, wait); });
+  ASSERT_TRUE(first.is_ready());
+  ASSERT_TRUE(second.is_ready());
+  first.go_on();
+  tell(wire::ControlType::kChildExited, first.pid(), first.wait());
+  Rank next([&](const auto& wait) { return play_rank(1, 0, wait); });
+  ASSERT_TRUE(next.is_ready());
+  const auto release = told(kPatienceMs);
+  ASSERT_TRUE(release);
+  EXPECT_EQ(release->type, wire::ControlType::kRelease);
+  control_.reset();
+  second.go_on();
+  next.go_on();
+  EXPECT_EQ(finish(), 0);
+}
+
+TEST_F(CollectorProcess, KeepsTheLauncherWhoseRankHasEnded) {
+  start({"--local-ranks", "2"});
+  Rank first([&](const auto& wait) { return play_rank(0, 0, wait, false); });
+  tell(wire::ControlType::kChildStarted, first.pid(), 0);
+  Rank second([&](const auto& wait) { return play_rank(1, 0, wait); });
+  ASSERT_TRUE(first.is_ready());
+  ASSERT_TRUE(second.is_ready());
+  first.go_on();
+  tell(wire::ControlType::kChildExited, first.pid(), first.wait());
+  EXPECT_FALSE(readable(control_.get(), 2000));
+  second.go_on();
+  EXPECT_FALSE(told(kPatienceMs));  // end of file
+  EXPECT_EQ(finish(), 0);
+}
+
 TEST_F(CollectorProcess, WritesAtOnceOnSigtermAndGoesOn) {
   start({"--checkpoint", "600"});  // none by itself after the first one
   Rank rank([&](const auto& wait) { return play_rank(0, 0, wait, false); });

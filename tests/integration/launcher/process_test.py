@@ -71,6 +71,13 @@ class Command(launching.LaunchingTest):
         self.assertRegex(start, r"--local-ranks 1 --world-size 1 --rate 50 --clock cpu --command-detail masked "
                                 r"--program=\S+/true --quiet -- true -x$")
 
+    def test_ranks_that_may_go_on_do_not_wait_for_others_without_a_limit(self):
+        ranks = {"PMI_RANK": "0", "PMI_SIZE": "2"}
+        self.launch("-o", "alone", "true", variables=ranks)
+        self.assertNotIn("--others-patience", self.events("alone")[0])
+        self.launch("-o", "in-script", "true", before=["sh", "-c", '"$@"; exit $?', "script"], variables=ranks)
+        self.assertIn(" --others-patience=5 ", self.events("in-script")[0])
+
     def test_events(self):
         self.launch("sh", "-c", "exit 3")
         events = self.events(self.runs()[0])

@@ -309,6 +309,25 @@ TEST(Launchers, TorchrunsRankBeatsAnMpiRankOfTorchrunButNoneOfItsOwn) {
   EXPECT_EQ(identity_of(variables, within).rank, 0);
 }
 
+// A script that starts several programs has the rank, too; a launcher has not.
+TEST(Launchers, RanksKnowWhetherTheyAreAllOfTheirRank) {
+  for (const Case& one : kCases) {
+    SCOPED_TRACE(one.name);
+    const Variables variables = of_rank(one.variables, 1);
+    EXPECT_TRUE(identity_of(variables, fake_ancestry({{{"bash", "run.sh"}, variables}, {{"launcher"}, {}}}))
+                    .is_below_rank);
+    EXPECT_FALSE(identity_of(variables, fake_ancestry({{{"launcher"}, {}}})).is_below_rank);
+    EXPECT_FALSE(
+        identity_of(variables, fake_ancestry({{{"launcher"}, of_rank(one.variables, 0)}})).is_below_rank);
+    EXPECT_FALSE(identity_of(variables, fake_ancestry({})).is_below_rank);
+  }
+  // torchrun has the rank that mpirun has given it.
+  const Variables mpi = of_rank(variables_of("openmpi"), 0), torch = of_rank(variables_of("torchrun"), 1);
+  EXPECT_FALSE(identity_of(together(torch, mpi), fake_ancestry({{{"torchrun"}, mpi}, {{"mpirun"}, {}}}))
+                   .is_below_rank);
+  EXPECT_FALSE(identity_of({}, fake_ancestry({{{"bash"}, {}}})).is_below_rank);
+}
+
 TEST(Launchers, RankAloneIsNoRank) {
   Variables variables = of_rank(variables_of("torchrun"), 1);
   for (const char* name : {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}) variables.erase(name);
