@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/standard_files.hpp"
 #include "base/write_all.hpp"
 #include "cli/help.hpp"
 #include "cli/identity.hpp"
@@ -114,6 +115,7 @@ void run_unrecorded(std::vector<std::string>& words) {
 }  // namespace clusterprof::cli
 
 int main(int argc, char** argv) {
+  clusterprof::take_closed_standard_files();
   std::vector<std::string> words(argv, argv + argc);  // of which some get hidden
   try {
     return clusterprof::cli::run(argc, argv);

@@ -26,6 +26,7 @@
 #include "base/collector_options.hpp"
 #include "base/end_patience.hpp"
 #include "base/shared_directory.hpp"
+#include "base/standard_files.hpp"
 #include "base/stderr_watchdog.hpp"
 #include "collector/os/message.hpp"
 #include "collector/os/node_check.hpp"
@@ -355,6 +356,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  clusterprof::take_closed_standard_files();
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {

@@ -18,6 +18,7 @@
 #include "base/nearest_word.hpp"
 #include "base/own_paths.hpp"
 #include "base/shared_directory.hpp"
+#include "base/standard_files.hpp"
 #include "base/version.hpp"
 #include "cli/analyze/control.hpp"
 #include "cli/analyze/diff.hpp"
@@ -591,6 +592,7 @@ void define_top(CLI::App& app, TopOptions& options) {
 }
 
 int analyze_main(int argc, char** argv, aggregator::Team* team) {
+  take_closed_standard_files();
   deny_world_write();
   keep_freed_memory();
   if (team != nullptr && team->member() != 0) be_silent();

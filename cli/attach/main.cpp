@@ -5,11 +5,13 @@
 #include <exception>
 #include <string>
 
+#include "base/standard_files.hpp"
 #include "cli/attach/attach.hpp"
 #include "cli/attach/options.hpp"
 #include "cli/message.hpp"
 
 int main(int argc, char** argv) {
+  clusterprof::take_closed_standard_files();
   using namespace clusterprof::cli;
   try {
     CLI::App app{"Records processes that run", "clusterprof"};

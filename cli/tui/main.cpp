@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/shared_directory.hpp"
+#include "base/standard_files.hpp"
 #include "cli/analyze/analyze.hpp"
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/run_lookup.hpp"
@@ -81,6 +82,7 @@ int run(int argc, char** argv) {
 }  // namespace clusterprof::cli
 
 int main(int argc, char** argv) {
+  clusterprof::take_closed_standard_files();
   clusterprof::deny_world_write();
   (void)std::setlocale(LC_ALL, "");  // ncurses writes characters in the terminal's encoding
   try {

@@ -175,6 +175,24 @@ class Surroundings(recording.RecordingTest):
             with self.subTest(name):
                 self.unrecorded(*self.same(self.program, preexec_fn=without_call(CALLS[name], KILL_PROCESS)), "seccomp")
 
+    # --- how it is started ---
+
+    def test_closed_standard_files(self):
+        program = ["/bin/sh", "-c", 'for fd in 0 1 2; do [ -e /proc/$$/fd/$fd ] && open="$open $fd"; done; '
+                                    'echo "$open" > files.$$; exit 7']
+        for closed in ("<&-", ">&-", "2>&-", "<&- >&-", "<&- 2>&-", ">&- 2>&-", "<&- >&- 2>&-") * TIMES:
+            with self.subTest(closed):
+                run, said = self.same(program, ["sh", "-c", f'exec "$@" {closed}', "sh"])
+                self.assertEqual(said, [])
+                report = self.report(run)
+                self.assertTrue(report["run"]["complete"])
+                self.assertEqual([rank["exit"]["status"] for rank in report["ranks"]], [7])
+                alone, recorded = glob.glob(os.path.join(self.directory, "files.*"))
+                with open(alone) as one, open(recorded) as other:
+                    self.assertEqual(one.read(), other.read())
+                os.remove(alone)
+                os.remove(recorded)
+
     # --- limits ---
 
     def test_few_files(self):

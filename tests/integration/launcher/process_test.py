@@ -54,6 +54,20 @@ class Command(launching.LaunchingTest):
         alone = subprocess.run(["sh", "-c", script], capture_output=True)
         self.assertEqual(self.launch("sh", "-c", script).stdout, alone.stdout)
 
+    def test_closed_standard_files(self):
+        # None of our sockets takes their place, and is closed or overwritten then.
+        for closed in ("<&-", ">&-", "2>&-", "<&- >&-", "<&- 2>&-", ">&- 2>&-", "<&- >&- 2>&-"):
+            with self.subTest(closed):
+                shell = ["sh", "-c", f'exec "$@" {closed}', "sh"]
+                self.assertEqual(self.launch("-o", "run", "sh", "-c", "exit 3", before=shell).returncode, 3)
+                events = self.events("run")
+                self.assertRegex(events[1], r"^started \d+ rank=0$")
+                self.assertRegex(events[2], rf"^exited \d+ status={3 << 8}$")
+                shutil.rmtree(self.path("run"))
+        done = self.launch("--version", before=["sh", "-c", 'exec "$@" >&-', "sh"])
+        self.assertEqual(done.returncode, 125)
+        self.one_line(done.stderr, "standard output: Bad file descriptor")
+
     def test_preloads(self):
         # The second is for a clusterprof that is itself built with AddressSanitizer.
         done = self.launch("sh", "-c", "echo $LD_PRELOAD",
