@@ -35,12 +35,12 @@ std::string preloads(const std::string& before, const std::string& starter) {
   return list;
 }
 
-std::string expand(const std::string& pattern, const std::string& user, const std::string& home) {
+std::string expand(const std::string& pattern, const Step& step) {
   std::string text;
   for (std::size_t at = 0; at < pattern.size(); ++at) {
     const char next = pattern[at] == '%' && at + 1 < pattern.size() ? pattern[at + 1] : '\0';
     if (next == 'u' || next == 'h' || next == '%') {
-      text += next == 'u' ? user : next == 'h' ? home : "%";
+      text += next == 'u' ? step.user() : next == 'h' ? step.home() : "%";
       ++at;
     } else {
       text += pattern[at];
@@ -287,8 +287,7 @@ Variables activate(const Decision& decision, const Site& site, const Step& step,
   set("LD_PRELOAD", preloads(before, starter_of(site)));
   set(start::kStartVariable, launcher_of(site.prefix));
   if (!step.has_tasks) set(start::kBatchVariable, "1");
-  if (!site.root.empty() && !job("CLUSTERPROF_ROOT"))
-    set("CLUSTERPROF_ROOT", expand(site.root, step.user, step.home));
+  if (!site.root.empty() && !job("CLUSTERPROF_ROOT")) set("CLUSTERPROF_ROOT", expand(site.root, step));
   if (!site.commands.never.empty()) {
     set(start::kNotCommandsVariable, site.commands.never);
     if (decision.is_asked_for) set(start::kAskedVariable, "1");

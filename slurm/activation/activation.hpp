@@ -75,7 +75,8 @@ bool is_explained(const Decision& decision, const JobVariable& job);
 // The task that starts, and its user.
 struct Step {
   bool has_tasks = true;  // false: a batch script or an interactive shell
-  std::string user, home;
+  // Must be looked up; called only where the site's root has them and the job has none of its own.
+  std::function<std::string()> user, home;
 };
 // Changes to the environment. An empty value removes the variable.
 Variables activate(const Decision& decision, const Site& site, const Step& step, const JobVariable& job);

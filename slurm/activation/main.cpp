@@ -59,8 +59,10 @@ void run(const std::vector<std::string>& arguments) {
 
   const std::string home = variable("HOME").value_or("");
   const auto user_name = [] {
+    // The directory service is not asked if possible: all tasks of a large job would do it at once.
+    if (const auto name = variable("SLURM_JOB_USER"); name && !name->empty()) return *name;
     const passwd* const entry = ::getpwuid(::getuid());
-    return entry == nullptr ? variable("USER").value_or("") : entry->pw_name;
+    return entry == nullptr ? variable("USER").value_or("") : std::string(entry->pw_name);
   };
   Decision decision =
       decide(std::nullopt, site, variable, {[&home] { return has_opted_out(home); }, user_name});
@@ -80,8 +82,8 @@ void run(const std::vector<std::string>& arguments) {
       std::printf("export %s=%s\n", start::kProblemVariable, problem.c_str());
     }
   }
-  const std::string user = site.root.empty() ? "" : user_name();
-  for (const auto& [name, value] : activate(decision, site, {has_tasks(), user, home}, variable)) {
+  const Step step{has_tasks(), user_name, [&home] { return home; }};
+  for (const auto& [name, value] : activate(decision, site, step, variable)) {
     std::printf(value.empty() ? "unset %s\n" : "export %s=%s\n", name.c_str(), value.c_str());
   }
 }

@@ -211,8 +211,8 @@ void prepare_task(spank_t spank) {
       note_what_cannot_be_recorded(spank);
     }
   }
-  const User user = site.root.empty() ? User{} : user_of(uid, job);
-  for (const auto& [name, value] : activate(decision, site, {has_tasks, user.name, user.home}, job)) {
+  const Step started{has_tasks, facts.name, [&] { return home_of(uid, job); }};
+  for (const auto& [name, value] : activate(decision, site, started, job)) {
     if (value.empty()) {
       ::spank_unsetenv(spank, name.c_str());
     } else {

@@ -46,7 +46,8 @@ Environment after(const std::optional<std::string>& option, const std::vector<st
   EXPECT_TRUE(site.problems.empty());
   site.prefix = "/opt/cp";
   const Decision decision = decide(option, site, job(before), {opted_out, [] { return std::string("ada"); }});
-  return changed(before, activate(decision, site, {has_tasks, "ada", "/home/ada"}, job(before)));
+  const Step step{has_tasks, [] { return std::string("ada"); }, [] { return std::string("/home/ada"); }};
+  return changed(before, activate(decision, site, step, job(before)));
 }
 
 TEST(SlurmActivation, DoesNothingUnlessAsked) {
@@ -122,6 +123,32 @@ TEST(SlurmActivation, BadOptionsRecordNothing) {
             std::string::npos);
   EXPECT_EQ(decide(std::nullopt, site, job({{"CLUSTERPROF_SLURM", ""}}), {kStays, kNobody}).kind,
             Decision::kNothing);
+}
+
+// That may take as long as the directory service does, and all tasks of a job would do it.
+TEST(SlurmActivation, LooksUpOnlyWhatTheRootHas) {
+  const auto looked_up = [](const char* root, const Environment& before, const char* request = "") {
+    std::string asked;
+    Site site = parse_site({std::string("root=") + root});
+    site.prefix = "/opt/cp";
+    const Step step{true,
+                    [&asked] {
+                      asked += 'u';
+                      return std::string("ada");
+                    },
+                    [&asked] {
+                      asked += 'h';
+                      return std::string("/home/ada");
+                    }};
+    const Decision decision = decide(request, site, job(before), {kStays, kNobody});
+    (void)activate(decision, site, step, job(before));
+    return asked;
+  };
+  EXPECT_EQ(looked_up("/scratch/%u", {}), "u");
+  EXPECT_EQ(looked_up("/scratch/%h", {}), "h");
+  EXPECT_EQ(looked_up("/scratch/%%u", {}), "");
+  EXPECT_EQ(looked_up("/scratch/%u", {{"CLUSTERPROF_ROOT", "."}}), "");
+  EXPECT_EQ(looked_up("/scratch/%u", {{"CLUSTERPROF_START", kLauncher}}, "off"), "");
 }
 
 TEST(SlurmActivation, NamesMistakesInTheSitesConfiguration) {

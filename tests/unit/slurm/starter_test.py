@@ -257,6 +257,10 @@ class TaskProlog(StarterTest):
         self.assertEqual((lines[2:], errors),
                          (["export CLUSTERPROF_ROOT=/scratch//home/ada", "export CLUSTERPROF_QUIET=1"], ""))
         self.assertEqual(self.says(copy, CLUSTERPROF_SLURM="off"), ([], ""))
+        # Slurm knows the user's name; nothing else is asked for it.
+        copy = self.file("copy", text.replace("${CLUSTERPROF_PREFIX-}", self.path("prefix"))
+                         .replace("site=''", "site='default=on root=/scratch/%u'"))
+        self.assertIn("export CLUSTERPROF_ROOT=/scratch/grace", self.says(copy, SLURM_JOB_USER="grace")[0])
 
     def test_a_copy_beside_the_starter(self):
         """As install_on_node makes it: what is loaded into programs is not in the prefix."""
