@@ -262,6 +262,17 @@ class TaskProlog(StarterTest):
                          .replace("site=''", "site='default=on root=/scratch/%u'"))
         self.assertIn("export CLUSTERPROF_ROOT=/scratch/grace", self.says(copy, SLURM_JOB_USER="grace")[0])
 
+    def test_patterns_of_the_site_are_not_of_files(self):
+        with open(self.prolog) as file:
+            text = file.read()
+        copy = self.file("copy", text.replace("${CLUSTERPROF_PREFIX-}", self.path("prefix"))
+                         .replace("site=''", "site='default=on commands=*.sh not-commands=a?'"))
+        for name in ("commands=x.sh", "not-commands=ab"):
+            self.file(name, "")
+        lines, errors = self.says(copy)
+        self.assertEqual((sorted(lines[2:]), errors), (["export CLUSTERPROF_START_COMMANDS=*.sh",
+                                                        "export CLUSTERPROF_START_NOT_COMMANDS=a?"], ""))
+
     def test_a_copy_beside_the_starter(self):
         """As install_on_node makes it: what is loaded into programs is not in the prefix."""
         with open(self.prolog) as file:
