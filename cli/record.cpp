@@ -20,6 +20,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -115,12 +116,17 @@ int raise_limits() {
 void run_with_timeout(std::chrono::milliseconds patience, const std::function<void()>& act,
                       bool must = true) {
   const pid_t pid = ::fork();
-  if (pid < 0 && !must) return;
-  if (pid <= 0) {
-    if (pid == 0) ::closefrom(0);  // nobody is to wait for it either
-    act();                         // also where there may be no more processes
-    if (pid == 0) ::_exit(0);
+  if (pid < 0) {  // there may be no more processes
+    if (must) act();
     return;
+  }
+  if (pid == 0) {
+    ::closefrom(0);  // nobody is to wait for it either
+    try {
+      act();
+    } catch (const std::exception&) {  // no memory. This process must not go on as the launcher
+    }
+    ::_exit(0);
   }
   const auto end = std::chrono::steady_clock::now() + patience;
   sigset_t child;
@@ -178,7 +184,8 @@ class Recording {
                       const SignalState& signals, GroupSignalProbe probe);
   void clean_up_after(const SupervisedEnd& end, std::chrono::seconds patience);
   Result<CollectorHandle> start_collector(UniqueFd listening);
-  [[noreturn]] void become_collector(int listening, int control, int report);
+  [[noreturn]] void become_collector(const std::vector<char*>& command, int listening, int control,
+                                     int report);
   [[nodiscard]] std::string evidence() const;
   [[nodiscard]] std::string clock_rendezvous() const;
   [[nodiscard]] std::string worlds() const { return directory_.path + "/" + wire::kWorldsDirectory; }
@@ -465,7 +472,8 @@ std::vector<std::string> Recording::collector_command() const {
   return words;
 }
 
-void Recording::become_collector(int listening, int control, int report) {
+// In a process of its own, which takes no memory: an exception would leave it a second launcher.
+void Recording::become_collector(const std::vector<char*>& command, int listening, int control, int report) {
   ::setsid();
   if (const int error = raise_limits(); error != 0) end_as_failed(report, error);
   // The program's files are not ours to keep open: launchers take their end for the rank's.
@@ -486,7 +494,7 @@ void Recording::become_collector(int listening, int control, int report) {
         wire::kWorldVariable, wire::kLaunchVariable}) {
     ::unsetenv(variable);
   }
-  ::execv(layout_.collector.c_str(), as_argv(collector_command()).data());
+  ::execv(layout_.collector.c_str(), command.data());
   end_as_failed(report_fd, errno);
 }
 
@@ -502,11 +510,13 @@ Result<CollectorHandle> Recording::start_collector(UniqueFd listening) {
   const UniqueFd report_read(pipe[0]);
   UniqueFd report_write(pipe[1]);
 
+  const std::vector<std::string> words = collector_command();
+  const std::vector<char*> command = as_argv(words);
   handle.pid = ::fork();
   if (handle.pid < 0) return failed();
   if (handle.pid == 0) {
     // With all signals blocked: it lets in those of the job when it can answer them.
-    become_collector(listening.get(), theirs.get(), report_write.get());
+    become_collector(command, listening.get(), theirs.get(), report_write.get());
   }
   report_write.reset();
   int error = 0;
@@ -634,7 +644,10 @@ int Recording::as_elected(UniqueFd listening) {
     GroupSignalProbe watching = std::move(signal_probe).value();
     end = supervise(program.pid, identity_.run_rank(), handle, watching, patience);
   }
-  clean_up_after(end, patience);
+  try {
+    clean_up_after(end, patience);
+  } catch (const std::exception&) {  // no memory. The program has run, and its end is ours
+  }
   end_as(end.wait_status);
 }
 

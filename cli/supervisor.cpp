@@ -238,10 +238,14 @@ StartedProgram start_program(const std::string& file, const std::vector<std::str
   if (pid == 0) {
     die_with_parent(parent);
     int error = 0;
-    if (prepare()) {
-      signals.restore();
-      ::execvp(file.c_str(), arguments.data());
-      error = errno;
+    try {
+      if (prepare()) {
+        signals.restore();
+        ::execvp(file.c_str(), arguments.data());
+        error = errno;
+      }
+    } catch (const std::bad_alloc&) {  // this process must not go on as a second launcher
+      error = ENOMEM;
     }
     [[maybe_unused]] const ssize_t written = ::write(report_write.get(), &error, sizeof error);
     ::_exit(error == ENOENT ? 127 : 126);

@@ -11,6 +11,7 @@ HERE = os.environ["CLUSTERPROF_TEST_LAUNCHER_DIR"]
 SOURCE = os.environ["CLUSTERPROF_TEST_SOURCE"]
 PREFIX = os.path.join(HERE, "prefix")
 CLUSTERPROF = os.path.join(PREFIX, "bin", "clusterprof")
+NO_MEMORY = os.path.join(HERE, "no_memory.so")
 SIGNAL_PROGRAM = os.path.join(HERE, "signal_program")
 
 sys.path.insert(0, os.path.join(SOURCE, "tests", "support"))

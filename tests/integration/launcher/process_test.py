@@ -220,6 +220,17 @@ class Started(launching.LaunchingTest):
                                "/bin/sh", "-c", "echo ran; exit 3"], cwd=self.directory, capture_output=True)
         self.runs_unrecorded(done)
 
+    def test_it_never_runs_twice(self):
+        # What cleans up after it has no memory, and what ends with an exception executes the command.
+        script = "echo ran >> ran; touch ended; echo ran; exit 3"
+        done = self.start("/bin/sh", "-c", script,
+                          variables={"LD_PRELOAD": launching.NO_MEMORY, "FAULT_AT": self.path("ended"),
+                                     "ASAN_OPTIONS": "verify_asan_link_order=0"})
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (3, b"ran\n", b""))
+        time.sleep(0.5)
+        with open(self.path("ran")) as file:
+            self.assertEqual(file.read(), "ran\n")
+
     def test_command_is_not_changed(self):
         done = self.start("./nowhere")
         self.assertEqual(done.returncode, 127)
