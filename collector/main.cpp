@@ -28,8 +28,10 @@
 #include "base/shared_directory.hpp"
 #include "base/standard_files.hpp"
 #include "base/stderr_watchdog.hpp"
+#include "collector/os/memory_limit.hpp"
 #include "collector/os/message.hpp"
 #include "collector/os/node_check.hpp"
+#include "collector/os/os_process.hpp"
 #include "collector/server.hpp"
 #include "formats/shard/shard_data.hpp"
 #include "formats/wire/site_counts.h"
@@ -42,6 +44,8 @@ namespace wire = clusterprof::wire;
 constexpr int kFailed = 125;
 constexpr int kNiceness = 5;
 constexpr std::chrono::seconds kCheckpointIntervalIfLight{60};
+// Of the memory that the job has left: that of the summary. The rest is for what it reads and writes.
+constexpr double kMemoryOfBanner = 0.8;
 constexpr std::uint32_t kFastRateHz = 1000;  // from this rate on, waking up late costs samples
 
 // Each process on this node needs three.
@@ -129,13 +133,18 @@ int banner_patience_s(bool used_mpi, std::chrono::milliseconds age) {
 }
 
 // Becomes the program that prints the summary; returns only if that fails.
+// `memory_bytes`: that the job still has, where that is limited.
 void exec_banner(const std::string& analyze, int ranks_expected, int patience_s, bool no_html, bool no_source,
-                 int launcher_fd, const std::string& run_directory) {
+                 int launcher_fd, std::optional<std::uint64_t> memory_bytes,
+                 const std::string& run_directory) {
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGBUS}) signal(number, SIG_DFL);
   const std::string ranks = std::to_string(ranks_expected), timeout = std::to_string(patience_s),
-                    launcher = std::to_string(launcher_fd);
+                    launcher = std::to_string(launcher_fd),
+                    memory = std::to_string(static_cast<std::uint64_t>(
+                        static_cast<double>(memory_bytes.value_or(0)) * kMemoryOfBanner));
   std::vector<const char*> arguments{"analyze",   "banner",        "--wait-ranks",  ranks.c_str(),
                                      "--timeout", timeout.c_str(), "--launcher-fd", launcher.c_str()};
+  if (memory_bytes) arguments.insert(arguments.end(), {"--memory", memory.c_str()});
   if (no_html) arguments.push_back("--no-html");
   if (no_source) arguments.push_back("--no-source");
   arguments.push_back(run_directory.c_str());
@@ -313,6 +322,7 @@ void count(const char* what, const char* reason) {
 // with.
 int record(Options options) {
   const int control_fd = options.server.control_fd;
+  const std::filesystem::path control_groups = options.server.control_groups;
   std::string run_directory;
   int patience_s = 0;
   {
@@ -335,8 +345,10 @@ int record(Options options) {
   }
   // Stays open until the summary is printed, because the launcher waits for it to close.
   if (control_fd >= 0) (void)fcntl(control_fd, F_SETFD, 0);
+  const clusterprof::collector::MemoryLimit limit(
+      clusterprof::collector::read_text("/proc/self/cgroup").value_or(""), control_groups);
   exec_banner(options.analyze, options.wait_ranks, patience_s, options.no_html, options.no_source, control_fd,
-              run_directory);
+              limit.left_bytes(), run_directory);
   return kFailed;
 }
 

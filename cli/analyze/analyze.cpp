@@ -246,6 +246,7 @@ void Verbs::add_banner() {
       ->check(CLI::Range(0.0, 86400.0));
   banner_verb->add_option("--launcher-fd", banner_options.launcher_fd,
                           "socket to the launcher that waits for this process");
+  banner_verb->add_option("--memory", banner_options.memory_bytes, "bytes that this process may take");
   banner_verb->add_flag("--no-html", banner_options.no_html, "do not write RUN/report.html");
   banner_verb->add_flag("--no-source", banner_options.no_source, "without the text of source files");
 }

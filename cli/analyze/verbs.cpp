@@ -13,6 +13,7 @@
 #include <exception>
 #include <filesystem>
 #include <map>
+#include <new>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -26,6 +27,7 @@
 #include "base/stderr_watchdog.hpp"
 #include "base/unique_fd.hpp"
 #include "cli/analyze/analysis_observer.hpp"
+#include "cli/analyze/bounded_memory.hpp"
 #include "cli/analyze/control.hpp"
 #include "cli/analyze/dump.hpp"
 #include "cli/analyze/html_page.hpp"
@@ -243,7 +245,8 @@ std::optional<std::string> unknown_of_end(const std::vector<std::string>& sectio
 // where it cannot be made.
 std::string leave_page(const BannerOptions& options, const fs::path& run, const report::Analysis& analysis) {
   const fs::path profile_path = run / aggregator::kProfileName;
-  if (!is_quickly_made(profile_path)) return "large: made by clusterprof report RUN --html FILE";
+  const char* const large = "large: made by clusterprof report RUN --html FILE";
+  if (!is_quickly_made(profile_path)) return large;
   std::string problem;
   try {
     Result<profile::ProfileReader> profile = profile::ProfileReader::open(profile_path);
@@ -253,11 +256,54 @@ std::string leave_page(const BannerOptions& options, const fs::path& run, const 
                                       : Result<void>(page.error());
     if (written) return (fs::path(run_for_people(run)) / kPageName).string();
     problem = written.error().message;
+  } catch (const std::bad_alloc&) {
+    return large;
   } catch (const std::exception& error) {  // the summary is worth more
     problem = std::string(kPageName) + ": " + error.what();
   }
   complain(kOk, problem);
   return "";
+}
+
+int wait_and_show(const BannerOptions& options) {
+  const auto deadline = std::chrono::steady_clock::now() + options.timeout;
+  Progress progress(options.run);
+  while (!progress.finished(options.wait_ranks) && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(kPollInterval);
+
+  const Result<fs::path> directory = run_directory(options.run);
+  if (!directory) return complain(directory.error());
+  const fs::path& path = directory.value();
+  std::optional<AnalysisObserver> observer;
+  const auto merge = [&](bool partial) {
+    observer.emplace(path, AnalysisObserver::Keep::kAnalysis);
+    aggregator::MergeOptions how;
+    how.partial = partial;
+    how.observer = &*observer;
+    return aggregator::merge_run(path, how);
+  };
+  // A shard that cannot be read for want of memory is not damaged.
+  Result<aggregator::MergeReport> merged = merge(!options.memory_bytes);
+  if (!merged && options.memory_bytes) {
+    if (has_come_near_bound()) throw std::bad_alloc();
+    merged = merge(true);
+  }
+  if (!merged) return complain(merged.error());
+  if (const std::vector<std::string>& warnings = merged.value().warnings; !warnings.empty()) {
+    const std::size_t others = warnings.size() - 1;  // the report's notes have them all
+    complain(kOk, warnings[0] + (others == 0 ? "" : " (and " + std::to_string(others) + " more)"));
+  }
+  if (merged.value().write_error) complain(kOk, merged.value().write_error->message);
+  report::Analysis analysis = std::move(observer->analysis()).value();
+  report::find_run_state(analysis, report::Job::kEnded);
+  const Result<void> written = write_file(path / "report.txt", report::render_text(analysis, {}));
+  if (!written) complain(kOk, written.error().message);
+  std::string page;
+  if (!options.no_html && !merged.value().write_error) page = leave_page(options, path, analysis);
+  const std::string text =
+      report::render_banner(analysis, run_for_people(path), columns_of(STDERR_FILENO), page);
+  (void)std::fwrite(text.data(), 1, text.size(), stderr);
+  return kOk;
 }
 
 }  // namespace
@@ -323,35 +369,18 @@ int report(const ReportOptions& options) {
 
 int banner(const BannerOptions& options) {
   start_stderr_watchdog(options.launcher_fd);
-  const auto deadline = std::chrono::steady_clock::now() + options.timeout;
-  Progress progress(options.run);
-  while (!progress.finished(options.wait_ranks) && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::sleep_for(kPollInterval);
-
-  const Result<fs::path> directory = run_directory(options.run);
-  if (!directory) return complain(directory.error());
-  const fs::path& path = directory.value();
-  AnalysisObserver observer(path, AnalysisObserver::Keep::kAnalysis);
-  aggregator::MergeOptions how;
-  how.partial = true;
-  how.observer = &observer;
-  const Result<aggregator::MergeReport> merged = aggregator::merge_run(path, how);
-  if (!merged) return complain(merged.error());
-  if (const std::vector<std::string>& warnings = merged.value().warnings; !warnings.empty()) {
-    const std::size_t others = warnings.size() - 1;  // the report's notes have them all
-    complain(kOk, warnings[0] + (others == 0 ? "" : " (and " + std::to_string(others) + " more)"));
-  }
-  if (merged.value().write_error) complain(kOk, merged.value().write_error->message);
-  report::Analysis analysis = std::move(observer.analysis()).value();
-  report::find_run_state(analysis, report::Job::kEnded);
-  const Result<void> written = write_file(path / "report.txt", report::render_text(analysis, {}));
-  if (!written) complain(kOk, written.error().message);
-  std::string page;
-  if (!options.no_html && !merged.value().write_error) page = leave_page(options, path, analysis);
+  if (!options.memory_bytes) return wait_and_show(options);
+  const std::string run = run_for_people(options.run);
   const std::string text =
-      report::render_banner(analysis, run_for_people(path), columns_of(STDERR_FILENO), page);
-  (void)std::fwrite(text.data(), 1, text.size(), stderr);
-  return kOk;
+      run + ": the summary takes more memory than the job has left; clusterprof report " + run + " shows it";
+  if (!bound_memory(*options.memory_bytes, printable(text))) return complain(kOk, text);
+  try {
+    return wait_and_show(options);
+  } catch (const std::bad_alloc&) {
+  } catch (const std::system_error&) {  // no thread
+    if (!has_come_near_bound()) throw;
+  }
+  return complain(kOk, text);
 }
 
 int dump_file(const std::string& file) {

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,9 +37,10 @@ struct BannerOptions {
   std::string run;
   std::uint32_t wait_ranks = 0;  // 0: as many as there are
   std::chrono::duration<double> timeout{10};
-  int launcher_fd = -1;    // socket to who waits for this; -1: nobody
-  bool no_html = false;    // no page
-  bool no_source = false;  // as above
+  int launcher_fd = -1;                       // socket to who waits for this; -1: nobody
+  std::optional<std::uint64_t> memory_bytes;  // that this process may take; none: as much as it needs
+  bool no_html = false;                       // no page
+  bool no_source = false;                     // as above
 };
 
 // A RUN is a run directory, profile.h5 or a shard inside one, or a batch job (run_lookup.hpp). Each returns

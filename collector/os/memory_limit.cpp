@@ -91,17 +91,21 @@ std::uint64_t MemoryLimit::kills() const {
   return now - std::min(now, kills_before_);
 }
 
+std::optional<MemoryLimit::Nearest> MemoryLimit::read(const Group& group) {
+  const auto limit = number_in_file(group.directory / group.limit),
+             used = number_in_file(group.directory / group.used);
+  if (!limit || !used || *limit == 0 || *limit >= kNoLimit) return std::nullopt;
+  std::string parts = read_text((group.directory / "memory.stat").string()).value_or("");
+  const std::uint64_t droppable = entry(parts, group.droppable);
+  return Nearest{&group, {*used - std::min(*used, droppable), *limit}, *used, std::move(parts)};
+}
+
 MemoryLimit::Nearest MemoryLimit::nearest() const {
   Nearest nearest;
   for (const Group& group : groups_) {
-    const auto limit = number_in_file(group.directory / group.limit),
-               used = number_in_file(group.directory / group.used);
-    if (!limit || !used || *limit == 0 || *limit >= kNoLimit) continue;
-    std::string parts = read_text((group.directory / "memory.stat").string()).value_or("");
-    const std::uint64_t droppable = entry(parts, group.droppable);
-    const MemoryUse use{*used - std::min(*used, droppable), *limit};
-    if (nearest.group == nullptr || use.share() > nearest.use.share())
-      nearest = {&group, use, *used, std::move(parts)};
+    std::optional<Nearest> found = read(group);
+    if (found && (nearest.group == nullptr || found->use.share() > nearest.use.share()))
+      nearest = std::move(*found);
   }
   return nearest;
 }
@@ -119,6 +123,19 @@ double MemoryLimit::most_used_share() const {
 std::optional<MemoryUse> MemoryLimit::look() const {
   const Nearest found = nearest();
   return found.group != nullptr ? std::optional(found.use) : std::nullopt;
+}
+
+std::optional<std::uint64_t> MemoryLimit::left_bytes() const {
+  std::optional<std::uint64_t> least;
+  for (const Group& group : groups_) {
+    const std::optional<Nearest> found = read(group);
+    if (!found) continue;
+    const std::uint64_t files = entry(found->parts, group.is_v2 ? "active_file" : "total_active_file");
+    const std::uint64_t used = found->use.used_bytes - std::min(found->use.used_bytes, files);
+    const std::uint64_t left = found->use.limit_bytes - std::min(found->use.limit_bytes, used);
+    least = std::min(least.value_or(left), left);
+  }
+  return least;
 }
 
 const shard::GroupMemory& MemoryLimit::follow() {

@@ -33,6 +33,10 @@ class MemoryLimit {
   // lately) does not count as used. nullopt: there is no limit.
   [[nodiscard]] std::optional<MemoryUse> look() const;
 
+  // What can be taken before the kernel kills a process: of the group with the least. Files do not count as
+  // used, also those that were used lately. nullopt: there is no limit.
+  [[nodiscard]] std::optional<std::uint64_t> left_bytes() const;
+
   // At least the share() that look() would find, and much cheaper: what could be dropped counts as used. To
   // tell that, the kernel adds up counters of all processors, and page faults of the job wait.
   [[nodiscard]] double most_used_share() const;
@@ -58,6 +62,7 @@ class MemoryLimit {
     std::uint64_t counted_bytes = 0;  // with what could be dropped
     std::string parts;                // memory.stat
   };
+  [[nodiscard]] static std::optional<Nearest> read(const Group& group);
   [[nodiscard]] Nearest nearest() const;
   [[nodiscard]] std::uint64_t all_kills() const;
 

@@ -175,6 +175,25 @@ class Surroundings(recording.RecordingTest):
             with self.subTest(name):
                 self.unrecorded(*self.same(self.program, preexec_fn=without_call(CALLS[name], KILL_PROCESS)), "seccomp")
 
+    def test_no_memory_left_for_the_summary(self):
+        groups = os.path.join(self.directory, "groups")
+        os.makedirs(os.path.join(groups, "memory"))
+        for name, text in (("memory.max", "400000000"), ("memory.current", "370000000"), ("memory.stat", "inactive_file 0"),
+                           ("memory/memory.limit_in_bytes", "400000000"), ("memory/memory.usage_in_bytes", "370000000"),
+                           ("memory/memory.stat", "total_inactive_file 0")):
+            with open(os.path.join(groups, name), "w") as file:
+                file.write(text + "\n")
+        with open("/proc/self/cgroup") as file:
+            if not any(line.startswith("0::") or ":memory:" in line for line in file):
+                self.skipTest("no control groups with a memory controller here")
+        run = os.path.join(self.directory, "run")
+        done = self.record(["/bin/sh", "-c", "exit 7"], env={**os.environ, "CLUSTERPROF_CGROUP_ROOT": groups})
+        self.assertEqual((done.returncode, done.stdout), (7, b""))
+        line = done.stderr.decode()
+        self.assertRegex(line, "^clusterprof: .*the summary takes more memory than the job has left; clusterprof report .*\n$")
+        self.assertFalse(os.path.exists(os.path.join(run, "profile.h5")))
+        self.assertTrue(self.report()["run"]["complete"])
+
     # --- how it is started ---
 
     def test_closed_standard_files(self):

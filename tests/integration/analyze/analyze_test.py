@@ -334,6 +334,27 @@ class Merge(Analyze):
         self.assertIn(b"4096 ranks, 64 shards", done.stdout)
         self.assertLess(cpu_s, 40)
 
+    def test_summary_with_the_memory_that_the_job_has_left(self):
+        """As far as it comes, it ends well: no process may be killed for it."""
+        self.synth(8, 8, 4000, options=["--paths-per-rank", "400"])
+        text = "clusterprof: run: the summary takes more memory than the job has left; clusterprof report run shows it\n"
+        done = self.analyze("banner", "run", "--memory", str(31 << 20))
+        self.assertEqual(done.stderr.decode(), text)
+        self.assertFalse(os.path.exists(os.path.join(self.run_, "profile.h5")))
+        for mib in (32, 34, 36, 40, 44, 48, 56, 64, 80, 96, 128):
+            with self.subTest(mib=mib):
+                shown = self.analyze("banner", "run", "--memory", str(mib << 20)).stderr.decode()
+                self.assertTrue(shown.endswith(text) or "64 ranks on 8 nodes" in shown, shown)
+                if os.path.exists(os.path.join(self.run_, "profile.h5")):
+                    self.analyze("validate", "run")
+                    os.remove(os.path.join(self.run_, "profile.h5"))
+        self.assertIn("64 ranks on 8 nodes", self.analyze("banner", "run", "--memory", str(4 << 30)).stderr.decode())
+        # Damaged shards are left out with a bound, too.
+        os.remove(os.path.join(self.run_, "profile.h5"))
+        with open(sorted(glob.glob(os.path.join(self.run_, "node-*.h5")))[0], "r+b") as file:
+            file.truncate(1000)
+        self.assertIn("56 ranks on 7 nodes", self.analyze("banner", "run", "--memory", str(4 << 30)).stderr.decode())
+
     def test_memory_where_ranks_have_call_paths_of_their_own(self):
         """Each rank has 80 call paths, with a source line each, that no other rank has. A merge takes a bounded amount
         of memory for each of them, and nothing else that grows with ranks, where there are no time series."""

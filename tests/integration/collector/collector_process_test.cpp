@@ -29,6 +29,7 @@
 #include <map>
 #include <optional>
 #include <regex>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -1041,7 +1042,10 @@ TEST_F(CollectorProcess, PrintsTheSummaryOnTheNodeOfRankZero) {
   const std::string script = (directory_ / "analyze").string();
   std::ofstream(script) << "#!/bin/sh\nsleep 0.3\necho \"$@\" >&2\n";
   chmod(script.c_str(), 0755);
+  // No limit of memory, whatever there is around the test.
+  setenv("CLUSTERPROF_CGROUP_ROOT", directory_.c_str(), 1);
   start({"--local-ranks", "1", "--world-size", "2", "--banner", "--analyze", script});
+  unsetenv("CLUSTERPROF_CGROUP_ROOT");
   Rank rank([&](const auto& wait) { return play_rank(0, 0, wait, false); });
   tell(wire::ControlType::kChildStarted, rank.pid(), 0);
   ASSERT_TRUE(rank.is_ready());
@@ -1054,6 +1058,36 @@ TEST_F(CollectorProcess, PrintsTheSummaryOnTheNodeOfRankZero) {
                                           directory_.string() + "\n")))
       << errors();
   EXPECT_EQ(finish(), 0);
+}
+
+TEST_F(CollectorProcess, TellsTheSummaryWhatMemoryTheJobHasLeft) {
+  std::stringstream membership;
+  membership << std::ifstream("/proc/self/cgroup").rdbuf();
+  if (("\n" + membership.str()).find("\n0::") == std::string::npos &&
+      membership.str().find(":memory:") == std::string::npos)
+    GTEST_SKIP() << "no control groups with a memory controller here";
+  const std::filesystem::path groups = directory_ / "groups";
+  std::filesystem::create_directories(groups / "memory");
+  std::ofstream(groups / "memory.max") << "1000000000\n";
+  std::ofstream(groups / "memory.current") << "700000000\n";
+  std::ofstream(groups / "memory.stat") << "inactive_file 200000000\n";
+  std::ofstream(groups / "memory/memory.limit_in_bytes") << "1000000000\n";
+  std::ofstream(groups / "memory/memory.usage_in_bytes") << "700000000\n";
+  std::ofstream(groups / "memory/memory.stat") << "total_inactive_file 200000000\n";
+  const std::string script = (directory_ / "analyze").string();
+  std::ofstream(script) << "#!/bin/sh\necho \"$@\" >&2\n";
+  chmod(script.c_str(), 0755);
+  setenv("CLUSTERPROF_CGROUP_ROOT", groups.c_str(), 1);
+  start({"--local-ranks", "1", "--banner", "--analyze", script});
+  unsetenv("CLUSTERPROF_CGROUP_ROOT");
+  Rank rank([&](const auto& wait) { return play_rank(0, 0, wait, false); });
+  tell(wire::ControlType::kChildStarted, rank.pid(), 0);
+  ASSERT_TRUE(rank.is_ready());
+  rank.go_on();
+  tell(wire::ControlType::kChildExited, rank.pid(), rank.wait());
+  EXPECT_FALSE(told(kPatienceMs));
+  EXPECT_EQ(finish(), 0);
+  EXPECT_NE(errors().find(" --memory 400000000 "), std::string::npos) << errors();
 }
 
 TEST_F(CollectorProcess, PrintsNoSummaryOnOtherNodes) {

@@ -40,11 +40,23 @@ TEST_F(MemoryLimits, NearestOfAllGroupsAboveCounts) {
   EXPECT_DOUBLE_EQ(MemoryLimit("0::/job/step/task\n", root).most_used_share(), 0.9);
 }
 
+TEST_F(MemoryLimits, WhatIsLeftIsThatOfTheGroupWithTheLeast) {
+  group("job", "1000000", 900000, 100);  // nearer to its limit
+  group("job/step", "2000", 900, 100);
+  EXPECT_EQ(MemoryLimit("0::/job/step\n", root).left_bytes(), 1200u);
+  EXPECT_EQ(MemoryLimit("0::/job\n", root).left_bytes(), 100100u);
+  group("job", "1000", 1200, 100);  // as when the limit has been lowered
+  EXPECT_EQ(MemoryLimit("0::/job\n", root).left_bytes(), 0u);
+  std::ofstream(root / "job/memory.stat") << "active_file 400\ninactive_file 100\n";
+  EXPECT_EQ(MemoryLimit("0::/job\n", root).left_bytes(), 300u);
+}
+
 TEST_F(MemoryLimits, WithoutALimitThereIsNone) {
   group("job", "max", 900, 100);
   EXPECT_FALSE(MemoryLimit("0::/job\n", root).look());
   EXPECT_FALSE(MemoryLimit("0::/other\n", root).look());
   EXPECT_FALSE(MemoryLimit("", root).look());
+  EXPECT_FALSE(MemoryLimit("0::/job\n", root).left_bytes());
   EXPECT_EQ(MemoryLimit("0::/job\n", root).most_used_share(), 0);
 }
 

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "cli/analyze/bounded_memory.hpp"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "cli/analyze/output.hpp"
+
+namespace clusterprof::cli {
+namespace {
+
+std::string g_line;
+std::uint64_t g_bound_bytes = UINT64_MAX;
+
+// What RLIMIT_DATA bounds; 0: not known. What has been freed is kept (keep_freed_memory), and counts.
+std::uint64_t data_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    std::uint64_t kilobytes = 0;
+    if (word == "VmData:" && status >> kilobytes) return kilobytes * 1024;
+  }
+  return 0;
+}
+
+void end_with_line(int) {
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, g_line.data(), g_line.size());
+  ::_exit(kOk);
+}
+
+}  // namespace
+
+bool bound_memory(std::uint64_t bytes, const std::string& text) {
+  rlimit limit{};
+  if (bytes < kLeastBound_bytes || ::getrlimit(RLIMIT_DATA, &limit) != 0) return false;
+  // AddressSanitizer reserves address space that is never used.
+  if (data_bytes() >= bytes) return true;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_cur, bytes);
+  if (::setrlimit(RLIMIT_DATA, &limit) != 0) return false;
+  g_bound_bytes = bytes;
+  g_line = "clusterprof: " + text + "\n";
+  struct sigaction action {};
+  action.sa_handler = end_with_line;
+  for (const int number : {SIGSEGV, SIGABRT}) ::sigaction(number, &action, nullptr);
+  return true;
+}
+
+bool has_come_near_bound() { return data_bytes() >= g_bound_bytes / 2; }
+
+}  // namespace clusterprof::cli
