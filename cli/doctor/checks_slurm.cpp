@@ -18,7 +18,7 @@ namespace {
 constexpr const char* kSlurmGroup = "slurm";
 constexpr const char* kPluginName = "spank_clusterprof.so";
 // Where docs/slurm.md has install_on_node put the copies: on the node's own disk.
-constexpr const char* kNodeDirectory = "/etc/slurm/clusterprof";
+constexpr const char* kNodeDirectory = "/opt/clusterprof-node";
 constexpr std::chrono::milliseconds kToolPatience{8'000};
 constexpr int kMaxIncludes = 8;
 constexpr int kMaxFiles = 256;  // files may include each other
@@ -180,7 +180,7 @@ void check_plugstack(const Context& context, const std::string& configuration, c
   const std::string prefix = context.layout.prefix();
   const std::string copy = prefix + "/share/clusterprof/slurm/install_on_node " + kNodeDirectory;
   const std::string wanted =
-      std::string("optional ") + kNodeDirectory + "/" + kPluginName + " prefix=" + prefix;
+      std::string("optional ") + kNodeDirectory + "/" + kPluginName + " prefix=" + kNodeDirectory + "/prefix";
   if (lines.empty()) {
     const std::string task_prolog = field_of(configuration, "TaskProlog");
     const bool by_prolog =

@@ -104,9 +104,10 @@ TEST_F(Slurm, Plugstack) {
   const Check none = look().at("slurm.plugstack");
   EXPECT_EQ(none.status, Status::kWarn);
   EXPECT_EQ(none.fix,
-            "admin: on each node /opt/cp/share/clusterprof/slurm/install_on_node /etc/slurm/clusterprof; "
+            "admin: on each node /opt/cp/share/clusterprof/slurm/install_on_node /opt/clusterprof-node; "
             "then add to "
-            "/etc/slurm/plugstack.conf: optional /etc/slurm/clusterprof/spank_clusterprof.so prefix=/opt/cp");
+            "/etc/slurm/plugstack.conf: optional /opt/clusterprof-node/spank_clusterprof.so "
+            "prefix=/opt/clusterprof-node/prefix");
   configure("22.05.8", "proctrack/cgroup", "30 sec",
             "TaskProlog = /opt/cp/share/clusterprof/slurm/task_prolog\n");
   EXPECT_EQ(look().at("slurm.plugstack").status, Status::kWarn);  // the first of two says (null)
