@@ -6,7 +6,7 @@
 namespace clusterprof::cli::attach {
 
 void define_options(CLI::App& verb, Options& options) {
-  constexpr int kMostHz = 20'000;
+  constexpr int kMostHz = 10'000;
   verb.description("Records processes that were started without clusterprof, from now on");
   CLI::Option* const pids = verb.add_option("PID", options.pids, "process ids")->check(CLI::PositiveNumber);
   verb.add_option("--job", options.job, "all ranks of a running Slurm job, on all its nodes")

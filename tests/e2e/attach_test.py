@@ -594,7 +594,8 @@ class Refused(AttachTest):
         self.assertIn("ok\n", self.finish())
 
     def test_wrong_command_lines(self):
-        for words in (["attach"], ["attach", "1", "--job", "2"], ["attach", "--job", "x"], ["attach", "0"]):
+        for words in (["attach"], ["attach", "1", "--job", "2"], ["attach", "--job", "x"], ["attach", "0"],
+                      ["attach", "1", "-r", "10001"]):
             self.clusterprof(*words, status=2)
         self.clusterprof("detach", self.directory, status=1)
 
