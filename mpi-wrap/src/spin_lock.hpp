@@ -25,7 +25,7 @@ class SpinLock {
   std::atomic<bool> held_{false};
 };
 
-// Takes the lock if `needed`: without MPI_THREAD_MULTIPLE, only one thread at a time calls MPI.
+// Takes the lock if `needed`: else only one thread at a time calls MPI (State::shared).
 class LockIf {
  public:
   LockIf(SpinLock& lock, bool needed) noexcept : lock_(needed ? &lock : nullptr) {

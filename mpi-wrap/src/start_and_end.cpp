@@ -40,9 +40,9 @@ void start_world() noexcept {
   session_started.store(false);
   int provided = MPI_THREAD_SINGLE;
   const auto query_thread = CLUSTERPROF_LIBRARY(MPI_Query_thread);
-  if (query_thread != nullptr && query_thread(&provided) == MPI_SUCCESS) {
-    state.shared = provided == MPI_THREAD_MULTIPLE;
-  }
+  // Never taken back: several threads may use a session that is open.
+  if (query_thread != nullptr && query_thread(&provided) == MPI_SUCCESS && provided == MPI_THREAD_MULTIPLE)
+    state.shared = true;
   find_type_sizes();
   if (!start_communicators()) return;
   state.running = true;
@@ -82,6 +82,9 @@ void start_if_initialised() noexcept {
 
 #if CLUSTERPROF_MPI_HAS_4_0
 
+// What a session asks for is not known, nor does MPI_Query_thread tell what it gets.
+void expect_session() noexcept { state.shared = true; }
+
 // A program may use sessions alone. Then the world is the process set that contains all processes.
 void start_session(MPI_Session session) noexcept {
   if (open_sessions.fetch_add(1) != 0 || state.running) return;
@@ -93,7 +96,6 @@ void start_session(MPI_Session session) noexcept {
       from_pset(session, "mpi://WORLD", &all) != MPI_SUCCESS || group_size(all, &size) != MPI_SUCCESS) {
     return;
   }
-  state.shared = true;  // what other sessions ask for is not known
   find_type_sizes();
   if (!start_without_world(all)) return;
   state.running = true;

@@ -21,6 +21,8 @@ void forget_world() noexcept;
 void end_world() noexcept;
 
 #if CLUSTERPROF_MPI_HAS_4_0
+// Before the library's MPI_Session_init: from then on several threads may call at a time.
+void expect_session() noexcept;
 // MPI_Session_init has returned / before the library's MPI_Session_finalize, which ends this session. True:
 // it was the last one.
 void start_session(MPI_Session session) noexcept;

@@ -12,8 +12,8 @@ namespace clusterprof::mpi_wrap {
 extern const clusterprof_agent_api* agent;
 
 struct State {
-  bool running;             // between MPI_Init and MPI_Finalize
-  bool shared;              // MPI_THREAD_MULTIPLE: several threads may call at a time
+  bool running;             // between MPI_Init, or the first session, and the end
+  bool shared;              // several threads may call at a time: MPI_THREAD_MULTIPLE, or sessions
   std::int32_t world_rank;  // in the run (worlds.hpp); kUnknownRank without a world
   // `clusterprof attach` has loaded this object into a process that runs. Numbers of operations do not agree
   // with those of other ranks.

@@ -65,14 +65,15 @@ class Requests {
     const bool wants_statuses = statuses == MPI_STATUSES_IGNORE && any_need_status();
     const auto all = static_cast<std::size_t>(count);
     const std::size_t own_statuses = wants_statuses ? static_cast<std::size_t>(status_count) : 0;
-    const std::size_t claims = state.shared ? all : 0;
+    const bool shared = state.shared;  // another thread may begin a session
+    const std::size_t claims = shared ? all : 0;
     MPI_Status* own = few_statuses_;
     MPI_Request* kept = few_requests_;
-    if (all > kFew || state.shared) {
+    if (all > kFew || shared) {
       auto* memory = static_cast<std::uint8_t*>(
           scratch(claims * sizeof(Claimed) + own_statuses * sizeof(MPI_Status) + all * sizeof(MPI_Request)));
       if (memory == nullptr) return;
-      if (state.shared) claimed_ = reinterpret_cast<Claimed*>(memory);
+      if (shared) claimed_ = reinterpret_cast<Claimed*>(memory);
       memory += claims * sizeof(Claimed);
       own = reinterpret_cast<MPI_Status*>(memory);
       kept = reinterpret_cast<MPI_Request*>(memory + own_statuses * sizeof(MPI_Status));

@@ -106,6 +106,7 @@ int clusterprof_wrap_MPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, 
   const auto real = CLUSTERPROF_REAL(MPI_Session_init);
   const std::uint64_t start = enter(wire::kMPI_Session_init, [] { return Intent(wire::kMPI_Session_init); });
   (void)first_rank();
+  expect_session();
   if (start == 0) return real(info, errhandler, session);
   prepare_clock_exchange_of_sessions();
   const int result = real(info, errhandler, session);
