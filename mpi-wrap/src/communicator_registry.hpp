@@ -24,7 +24,8 @@ enum class Derivation { kDup, kChild, kGroup, kInter };
 // Registers MPI_COMM_WORLD and MPI_COMM_SELF. After MPI_Init; false when a look-up failed.
 bool start_communicators() noexcept;
 
-// The same when there is a group of all processes but no MPI_COMM_WORLD (sessions). Takes the group.
+// The same when there is a group of all processes but no MPI_COMM_WORLD (sessions). Takes the group. May be
+// called again with a group of the same processes.
 bool start_without_world(MPI_Group group) noexcept;
 
 // Frees the library's objects that are still held here, before MPI_Finalize.

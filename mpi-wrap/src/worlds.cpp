@@ -100,20 +100,9 @@ struct World {
 };
 World worlds[kMaxWorlds];  // the first one is this process's own
 std::atomic<std::uint32_t> world_count;
-SpinLock worlds_lock;
+SpinLock worlds_lock;  // another thread may end the session that the first one's group is from
 
-}  // namespace
-
-std::int32_t first_rank() noexcept { return launch_info().first; }
-
-void start_worlds(MPI_Group own, std::int32_t size) noexcept {
-  if (world_count.load(std::memory_order_relaxed) != 0) end_worlds();  // of an earlier recording
-  worlds[0].group = own;
-  worlds[0].ranks.assign_regular(first_rank(), 1, size);
-  world_count.store(1, std::memory_order_release);
-}
-
-void end_worlds() noexcept {
+void end_worlds_locked() noexcept {
   const auto group_free = CLUSTERPROF_LIBRARY(MPI_Group_free);
   const std::uint32_t count = world_count.exchange(0);
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -122,9 +111,27 @@ void end_worlds() noexcept {
   }
 }
 
+}  // namespace
+
+std::int32_t first_rank() noexcept { return launch_info().first; }
+
+void start_worlds(MPI_Group own, std::int32_t size) noexcept {
+  const LockIf held(worlds_lock, state.shared);
+  if (world_count.load(std::memory_order_relaxed) != 0) end_worlds_locked();  // of an earlier recording
+  worlds[0].group = own;
+  worlds[0].ranks.assign_regular(first_rank(), 1, size);
+  world_count.store(1, std::memory_order_release);
+}
+
+void end_worlds() noexcept {
+  const LockIf held(worlds_lock, state.shared);
+  end_worlds_locked();
+}
+
 bool is_own_world(MPI_Group group) noexcept {
   const auto compare = CLUSTERPROF_LIBRARY(MPI_Group_compare);
   int result = MPI_UNEQUAL;
+  const LockIf held(worlds_lock, state.shared);
   return compare != nullptr && world_count.load(std::memory_order_acquire) != 0 &&
          compare(group, worlds[0].group, &result) == MPI_SUCCESS && result == MPI_IDENT;
 }
@@ -145,6 +152,7 @@ void add_world(MPI_Group group, RankMap& ranks) noexcept {
 bool find_run_ranks(MPI_Group group, std::int32_t count, const std::int32_t* members, std::int32_t* found,
                     std::int32_t* scratch) noexcept {
   const auto translate = CLUSTERPROF_LIBRARY(MPI_Group_translate_ranks);
+  const LockIf held(worlds_lock, state.shared);
   const std::uint32_t known = world_count.load(std::memory_order_acquire);
   if (translate == nullptr || known == 0) return false;
   for (std::int32_t i = 0; i < count; ++i) found[i] = kUnknownRank;

@@ -19,7 +19,8 @@ std::int32_t first_rank() noexcept;
 // After MPI_Init. Takes over the group of this process's world, which has `size` processes.
 void start_worlds(MPI_Group own, std::int32_t size) noexcept;
 
-// Frees the library's objects that are still held here, before MPI_Finalize.
+// Frees the library's objects that are still held here, before MPI_Finalize, and before the end of the
+// session that they are from. No ranks are known then, until start_worlds is called again.
 void end_worlds() noexcept;
 
 // Whether the group has the processes of this process's world, in the same order.

@@ -120,10 +120,16 @@ int clusterprof_wrap_MPI_Session_finalize(MPI_Session* session) {
   const auto real = CLUSTERPROF_REAL(MPI_Session_finalize);
   const std::uint64_t start =
       enter(wire::kMPI_Session_finalize, [] { return Intent(wire::kMPI_Session_finalize); });
-  if (start == 0) return real(session);
-  if (end_session()) end_clock_exchange_of_sessions();
+  const SessionEnd end = session == nullptr ? SessionEnd{} : begin_session_end(*session);
+  if (start != 0 && end.is_last) end_clock_exchange_of_sessions();
   const int result = real(session);
+  const bool has_ended = result == MPI_SUCCESS || session == nullptr || *session != end.session;
+  if (start == 0) {
+    finish_session_end(end, has_ended);
+    return result;
+  }
   Record record(wire::kMPI_Session_finalize, start, result == MPI_SUCCESS);
+  finish_session_end(end, has_ended);
   record.finish();
   return result;
 }

@@ -34,8 +34,8 @@ int query_thread(int* level) {
   *level = provided;
   return MPI_SUCCESS;
 }
-int group_from_pset(MPI_Session, const char*, MPI_Group* group) {
-  *group = MPI_GROUP_EMPTY;
+int group_from_pset(MPI_Session session, const char*, MPI_Group* group) {
+  *group = reinterpret_cast<MPI_Group>(session);
   return MPI_SUCCESS;
 }
 int group_size(MPI_Group, int* size) {
@@ -44,6 +44,7 @@ int group_size(MPI_Group, int* size) {
 }
 
 Communicator world;
+MPI_Group held = MPI_GROUP_NULL;  // made from the session with this address
 
 MPI_Session session(std::intptr_t number) { return reinterpret_cast<MPI_Session>(0x1000 + number); }
 
@@ -71,8 +72,11 @@ void write_open_requests() noexcept {}
 std::int32_t first_rank() noexcept { return 0; }
 Communicator* communicator_of(HandleKey) noexcept { return &world; }
 bool start_communicators() noexcept { return true; }
-bool start_without_world(MPI_Group) noexcept { return true; }
-void end_communicators() noexcept {}
+bool start_without_world(MPI_Group group) noexcept {
+  held = group;
+  return true;
+}
+void end_communicators() noexcept { held = MPI_GROUP_NULL; }
 
 namespace {
 
@@ -83,7 +87,11 @@ class StartAndEnd : public testing::Test {
     state = {};
     provided = MPI_THREAD_SINGLE;
     starts = ends = 0;
+    held = MPI_GROUP_NULL;
   }
+
+  static bool holds(std::intptr_t number) { return held == reinterpret_cast<MPI_Group>(session(number)); }
+  static bool holds_nothing() { return held == MPI_GROUP_NULL; }
 };
 
 void begin(std::intptr_t number) {
@@ -128,6 +136,108 @@ TEST_F(StartAndEnd, SeveralThreadsMayCallWhereAnEarlierRecordingHasSeenASession)
   EXPECT_FALSE(state.running);
   start_world();
   EXPECT_TRUE(state.shared);
+}
+
+// MPI_Session_finalize, as the library answers it.
+void end(std::intptr_t number, bool succeeds = true) {
+  finish_session_end(begin_session_end(session(number)), succeeds);
+}
+
+TEST_F(StartAndEnd, TheLastSessionEndsTheRecording) {
+  begin(1);
+  begin(2);
+  end(2);
+  EXPECT_TRUE(state.running);
+  end(1);
+  EXPECT_FALSE(state.running);
+  EXPECT_TRUE(holds_nothing());
+  EXPECT_EQ(starts, 1);
+  EXPECT_EQ(ends, 1);
+}
+
+TEST_F(StartAndEnd, ASessionThatIsStillInUseGoesOn) {
+  begin(1);
+  const SessionEnd tried = begin_session_end(session(1));
+  EXPECT_TRUE(tried.is_last);
+  EXPECT_TRUE(holds_nothing());
+  finish_session_end(tried, false);
+  EXPECT_TRUE(state.running);
+  EXPECT_TRUE(holds(1));
+  end(1, false);
+  EXPECT_TRUE(state.running);
+  end(1);
+  EXPECT_FALSE(state.running);
+  begin(2);
+  EXPECT_TRUE(state.running);
+  EXPECT_EQ(starts, 2);
+}
+
+TEST_F(StartAndEnd, ASessionThatIsStillInUseDoesNotEndTheRecordingOfAnother) {
+  begin(1);
+  begin(2);
+  end(2, false);
+  end(2);
+  EXPECT_TRUE(state.running);
+  EXPECT_EQ(ends, 0);
+  end(1);
+  EXPECT_FALSE(state.running);
+}
+
+// What is made from a session keeps it in use.
+TEST_F(StartAndEnd, NoSessionIsInUseOnlyForItsGroupOfAllProcesses) {
+  begin(1);
+  begin(2);
+  EXPECT_TRUE(holds(1));
+  const SessionEnd first = begin_session_end(session(1));
+  EXPECT_FALSE(first.is_last);
+  EXPECT_TRUE(holds_nothing());
+  finish_session_end(first, true);
+  EXPECT_TRUE(holds(2));
+  EXPECT_TRUE(state.running);
+  // While both end, there is none to make it from.
+  begin(3);
+  const SessionEnd second = begin_session_end(session(2));
+  const SessionEnd third = begin_session_end(session(3));
+  EXPECT_FALSE(second.is_last);
+  EXPECT_TRUE(third.is_last);
+  finish_session_end(second, true);
+  EXPECT_TRUE(holds_nothing());
+  EXPECT_TRUE(state.running);
+  finish_session_end(third, false);
+  EXPECT_TRUE(holds(3));
+}
+
+TEST_F(StartAndEnd, SessionsOfBeforeTheRecordingAreNotCounted) {
+  begin(1);
+  const SessionEnd before = begin_session_end(session(1));
+  forget_world();
+  finish_session_end(before, true);
+  end(1);
+  begin(2);
+  EXPECT_TRUE(state.running);
+  end(1);
+  EXPECT_TRUE(state.running);
+  end(2);
+  EXPECT_FALSE(state.running);
+}
+
+TEST_F(StartAndEnd, ManySessionsAreCounted) {
+  for (int i = 0; i < 200; ++i) begin(i);
+  for (int i = 0; i < 199; ++i) end(i);
+  EXPECT_TRUE(state.running);
+  end(199);
+  EXPECT_FALSE(state.running);
+}
+
+TEST_F(StartAndEnd, SessionsBesideMpiInitDoNotEndIt) {
+  begin(1);
+  start_world();
+  held = MPI_GROUP_EMPTY;  // that of MPI_COMM_WORLD
+  end(1);
+  EXPECT_TRUE(state.running);
+  EXPECT_EQ(held, MPI_GROUP_EMPTY);
+  end_world();
+  EXPECT_FALSE(state.running);
 }
 
 }  // namespace
