@@ -9,6 +9,7 @@
 #include "agent/lifecycle/memory.h"
 #include "agent/lifecycle/signal_mask.h"
 #include "agent/sigsafe/raw_syscall.h"
+#include "agent/sigsafe/spin_wait.h"
 
 namespace clusterprof::agent {
 namespace {
@@ -30,12 +31,10 @@ class Locked {
  public:
   Locked() noexcept : mask_(block_all_signals()) {
     const auto own = static_cast<std::int32_t>(raw_syscall(SYS_getpid));
-    std::int32_t holder = g_lock.load(std::memory_order_relaxed);
-    while (holder == own || !g_lock.compare_exchange_weak(holder, own, std::memory_order_acquire)) {
-      if (holder != own) continue;
-      raw_syscall(SYS_sched_yield);
-      holder = g_lock.load(std::memory_order_relaxed);
-    }
+    wait_until([own] {
+      std::int32_t holder = g_lock.load(std::memory_order_relaxed);
+      return holder != own && g_lock.compare_exchange_strong(holder, own, std::memory_order_acquire);
+    });
   }
   ~Locked() {
     g_lock.store(0, std::memory_order_release);

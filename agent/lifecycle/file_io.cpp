@@ -25,6 +25,7 @@
 #include "agent/sigsafe/fork_page.h"
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
+#include "agent/sigsafe/spin_wait.h"
 #include "formats/wire/segment.h"
 #include "formats/wire/table_place.h"
 
@@ -320,7 +321,7 @@ std::uint32_t enter_file(wire::SegmentHeader* segment, std::uint64_t device, std
   if (const std::uint32_t index = find_file(segment, key)) return index;
 
   const std::uint64_t mask = block_all_signals();
-  while (g_lock.exchange(1, std::memory_order_acquire) != 0) raw_syscall(SYS_sched_yield);
+  wait_until([] { return g_lock.exchange(1, std::memory_order_acquire) == 0; });
   std::uint32_t index = add_file_locked(segment, key, device, file_system, path, path_bytes, worth);
   if (index == 0) index = add_to_many_locked(segment, device, file_system, path, path_bytes);
   g_lock.store(0, std::memory_order_release);

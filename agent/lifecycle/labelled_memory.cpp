@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "agent/lifecycle/labelled_memory.h"
 
-#include <sys/syscall.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstring>
@@ -10,7 +8,7 @@
 #include "agent/lifecycle/signal_mask.h"
 #include "agent/sigsafe/fork_page.h"
 #include "agent/sigsafe/process_state.h"
-#include "agent/sigsafe/raw_syscall.h"
+#include "agent/sigsafe/spin_wait.h"
 #include "formats/wire/segment.h"
 #include "formats/wire/table_place.h"
 
@@ -31,7 +29,7 @@ void add(Word& word, std::uint64_t value) noexcept { set(word, get(word) + value
 class Changing {
  public:
   explicit Changing(wire::LabelledMemory& memory) noexcept : memory_(memory), mask_(block_all_signals()) {
-    while (g_lock.exchange(1, std::memory_order_acquire) != 0) raw_syscall(SYS_sched_yield);
+    wait_until([] { return g_lock.exchange(1, std::memory_order_acquire) == 0; });
     add(memory_.changes, 1);
     std::atomic_thread_fence(std::memory_order_release);
   }

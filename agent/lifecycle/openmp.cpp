@@ -10,6 +10,7 @@
 #include "agent/lifecycle/signal_mask.h"
 #include "agent/sigsafe/fork_page.h"
 #include "agent/sigsafe/raw_syscall.h"
+#include "agent/sigsafe/spin_wait.h"
 #include "formats/wire/segment.h"
 #include "formats/wire/table_place.h"
 
@@ -292,7 +293,7 @@ void describe_openmp(wire::SegmentHeader* segment) noexcept {
 bool take_openmp_method(wire::OmpMethod method, const char* runtime) noexcept {
   // A handler of the program must not run, or jump out, meanwhile.
   const std::uint64_t mask = block_all_signals();
-  while (g_deciding.exchange(1, std::memory_order_acquire) != 0) raw_syscall(SYS_sched_yield);
+  wait_until([] { return g_deciding.exchange(1, std::memory_order_acquire) == 0; });
   if (g_openmp_method.load(kRelaxed) == 0) {
     choose_fast_clock();
     strncpy(g_runtime, runtime, sizeof g_runtime - 1);

@@ -3,8 +3,6 @@
 // Any thread, also in the program's signal handlers.
 #include "agent/lifecycle/regions.h"
 
-#include <sys/syscall.h>
-
 #include <cstring>
 
 #include "agent/lifecycle/fast_clock.h"
@@ -13,8 +11,8 @@
 #include "agent/sigsafe/call_path.h"
 #include "agent/sigsafe/fork_page.h"
 #include "agent/sigsafe/process_state.h"
-#include "agent/sigsafe/raw_syscall.h"
 #include "agent/sigsafe/sample_handler.h"
+#include "agent/sigsafe/spin_wait.h"
 #include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
@@ -58,7 +56,7 @@ thread_local constinit bool t_was_sought = false;  // by find_context
 class Locked {
  public:
   Locked() noexcept : mask_(block_all_signals()) {
-    while (g_lock.exchange(1, std::memory_order_acquire) != 0) raw_syscall(SYS_sched_yield);
+    wait_until([] { return g_lock.exchange(1, std::memory_order_acquire) == 0; });
   }
   ~Locked() {
     g_lock.store(0, std::memory_order_release);

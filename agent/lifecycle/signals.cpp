@@ -27,6 +27,7 @@
 #include "agent/sigsafe/process_state.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "agent/sigsafe/sample_handler.h"
+#include "agent/sigsafe/spin_wait.h"
 #include "formats/wire/segment.h"
 
 using SignalAction = struct sigaction;
@@ -93,7 +94,7 @@ constinit std::atomic<std::uint32_t> g_lock = 0;
 class Lock {
  public:
   Lock() noexcept : mask_(change_mask(SIG_SETMASK, kAllSignals)) {
-    while (g_lock.exchange(1, std::memory_order_acquire) != 0) raw_syscall(SYS_sched_yield);
+    wait_until([] { return g_lock.exchange(1, std::memory_order_acquire) == 0; });
   }
   ~Lock() {
     g_lock.store(0, std::memory_order_release);

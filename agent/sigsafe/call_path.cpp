@@ -16,6 +16,7 @@
 #include "agent/sigsafe/python_chain.h"
 #include "agent/sigsafe/raw_syscall.h"
 #include "agent/sigsafe/sample_handler.h"
+#include "agent/sigsafe/spin_wait.h"
 #include "formats/wire/table_place.h"
 
 // The caller's registers, as they are when this function returns, become the first frame of the walk, so none
@@ -231,7 +232,7 @@ std::uint64_t hash_words(const std::uint64_t* words, std::uint32_t count) noexce
 }
 
 void lock_store() noexcept {
-  while (g_store_lock.exchange(1, std::memory_order_acquire) != 0) raw_syscall(SYS_sched_yield);
+  wait_until([] { return g_store_lock.exchange(1, std::memory_order_acquire) == 0; });
 }
 void unlock_store() noexcept { g_store_lock.store(0, std::memory_order_release); }
 

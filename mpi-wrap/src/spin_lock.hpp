@@ -2,22 +2,16 @@
 // A lock for the few nanoseconds a table operation takes. Not taken in signal handlers.
 #pragma once
 
-#include <sched.h>
-
 #include <atomic>
+
+#include "agent/sigsafe/spin_wait.h"
 
 namespace clusterprof::mpi_wrap {
 
 class SpinLock {
  public:
   void lock() noexcept {
-    for (int tries = 0; held_.exchange(true, std::memory_order_acquire); ++tries) {
-      if (tries < 100) {
-        __builtin_ia32_pause();
-      } else {
-        sched_yield();
-      }
-    }
+    agent::wait_until([this] { return !held_.exchange(true, std::memory_order_acquire); });
   }
   void unlock() noexcept { held_.store(false, std::memory_order_release); }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "agent/agent_api.h"
+#include "agent/sigsafe/spin_wait.h"
 #include "formats/wire/segment.h"
 #include "mpi-wrap/src/hash.hpp"
 
@@ -94,7 +95,7 @@ inline bool take_site(wire::MpiSite& site, std::uint64_t key, const clusterprof_
     return true;
   }
   if (there != key) return false;
-  while (site.ready.load(std::memory_order_acquire) == 0) __builtin_ia32_pause();
+  agent::wait_until([&site] { return site.ready.load(std::memory_order_acquire) != 0; });
   return true;
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi-wrap/src/worlds.hpp"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <atomic>
 
+#include "agent/sigsafe/spin_wait.h"
 #include "formats/wire/launch_evidence.h"
 #include "mpi-wrap/src/library.hpp"
 #include "mpi-wrap/src/pages.hpp"
@@ -83,7 +83,7 @@ const LaunchInfo& launch_info() noexcept {
       read_spawn_command();
       step.store(2, std::memory_order_release);
     } else {
-      while (step.load(std::memory_order_acquire) != 2) sched_yield();
+      agent::wait_until([] { return step.load(std::memory_order_acquire) == 2; });
     }
   }
   return launch;

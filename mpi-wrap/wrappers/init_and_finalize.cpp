@@ -72,7 +72,7 @@ int clusterprof_wrap_MPI_Abort(MPI_Comm comm, int errorcode) {
   const auto real = CLUSTERPROF_REAL(MPI_Abort);
   // It rarely returns: then it stays the call under way.
   const std::uint64_t start = enter(wire::kMPI_Abort, [&] { return Intent(wire::kMPI_Abort, key_of(comm)); });
-  if (auto* const segment = static_cast<wire::SegmentHeader*>(agent->segment())) {
+  if (auto* const segment = static_cast<wire::SegmentHeader*>(mpi_wrap::agent->segment())) {
     segment->last_words.mpi_abort_code.store(errorcode, std::memory_order_relaxed);
     segment->last_words.mpi_abort_called.store(1, std::memory_order_release);
   }

@@ -31,9 +31,9 @@ FOLDERS = {
     "agent/openmp": ["formats/wire", "agent", "agent/sigsafe", "agent/lifecycle"],
 
     "mpi-wrap/standard": [],
-    "mpi-wrap/src": ["agent/agent_api.h", "formats/wire"],
+    "mpi-wrap/src": ["agent/agent_api.h", "agent/sigsafe/spin_wait.h", "formats/wire"],
     "mpi-wrap/generated": ["formats/wire", "mpi-wrap/src"],
-    "mpi-wrap/wrappers": ["agent/agent_api.h", "formats/wire", "mpi-wrap/src", "mpi-wrap/generated"],
+    "mpi-wrap/wrappers": ["agent/agent_api.h", "agent/sigsafe/spin_wait.h", "formats/wire", "mpi-wrap/src", "mpi-wrap/generated"],
 
     "memory-wrap": ["agent/memory_api.h", "agent/discovery/loaded_objects.h", "agent/lifecycle/interpose.h", "agent/sigsafe/raw_syscall.h",
                     "formats/wire"],

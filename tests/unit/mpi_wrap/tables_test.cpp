@@ -3,9 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
+#include <ctime>
+#include <functional>
 #include <thread>
 #include <vector>
+
+#include "mpi-wrap/src/spin_lock.hpp"
 
 namespace clusterprof::mpi_wrap {
 namespace {
@@ -161,6 +166,37 @@ TEST(Tables, NothingIsLostBetweenThreads) {
   }
   EXPECT_EQ(calls, 4 * kCalls);
   EXPECT_EQ(messages, 4 * kCalls);
+}
+
+// Another thread may have been preempted in the middle of what is short, even by the one that waits.
+double cpu_ms_of_waiting(const std::function<void()>& wait, const std::function<void()>& go_on) {
+  double waited_ms = 0;
+  std::thread waiting([&] {
+    wait();
+    timespec used = {};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    waited_ms = static_cast<double>(used.tv_sec) * 1e3 + static_cast<double>(used.tv_nsec) / 1e6;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  go_on();
+  waiting.join();
+  return waited_ms;
+}
+
+TEST(LongWaits, ForALockAreSlept) {
+  SpinLock lock;
+  lock.lock();
+  EXPECT_LT(cpu_ms_of_waiting([&] { lock.lock(); }, [&] { lock.unlock(); }), 100);
+}
+
+TEST(LongWaits, ForASiteAreSlept) {
+  Segment segment(64, 64);
+  const clusterprof_call_path path{0x1234, 0, 0};
+  wire::MpiSite& site = segment.site(find_site(segment.get(), path, 1, 2, false));
+  site.ready.store(0);  // it is being written
+  const double waited_ms = cpu_ms_of_waiting([&] { find_site(segment.get(), path, 1, 2, false); },
+                                             [&] { site.ready.store(1, std::memory_order_release); });
+  EXPECT_LT(waited_ms, 100);
 }
 
 }  // namespace
