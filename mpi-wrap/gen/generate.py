@@ -93,6 +93,11 @@ def declaration(function):
     return f'extern "C" int clusterprof_wrap_{function.name}({arguments})'
 
 
+def key_of(handle):
+    """Returns C++ for the key of a handle, of which "*NAME" is behind a pointer."""
+    return f"key_at({handle[1:]})" if handle.startswith("*") else f"key_of({handle})"
+
+
 def wrappers_header(functions):
     out = [BANNER.removesuffix("\n//"), "", """#pragma once
 
@@ -471,10 +476,10 @@ class Wrapper:
                     f"  return real({names});", "}"]
         unseen = ["  lose_track(wire::kReceivesUnseen);"] if f.get("receives") or f.get("new_message") else []
         if f.get("frees"):
-            return [f"if (start == 0) return pass_on_free(key_of(*{f.get('frees')}), [&] {{ return real({names}); }});"]
+            return [f"if (start == 0) return pass_on_free({key_of('*' + f.get('frees'))}, [&] {{ return real({names}); }});"]
         if f.get("message"):
             subject = f.get("message")
-            return ["if (start == 0) {", *unseen, f"  take_message(key_of({subject}));", f"  release(key_of({subject}));",
+            return ["if (start == 0) {", *unseen, f"  take_message({key_of(subject)});", f"  release({key_of(subject)});",
                     f"  return real({names});", "}"]
         made = f.get("new_comm").split()[1] if f.get("new_comm") else \
             next((f.get(x) for x in ("new_window", "new_file", "new_message") if f.get(x)), None)
@@ -515,7 +520,7 @@ class Wrapper:
     def intent(self, op, subject):
         """Returns C++ for the Intent, which describes the call while it is under way."""
         f = self.f
-        text = f"Intent({op}, key_of({subject}))" if subject else f"Intent({op})"
+        text = f"Intent({op}, {key_of(subject)})" if subject else f"Intent({op})"
         if f.request_verb() is not None:
             return text
         if self.other_side():
@@ -542,7 +547,7 @@ class Wrapper:
             self.add(line)
         early = subject is not None and subject.startswith("*")
         if early:
-            self.add(f"const HandleKey subject = key_of({subject});")
+            self.add(f"const HandleKey subject = {key_of(subject)};")
             self.add("Communicator* const use = hold_communicator(subject);")
             if f.get("receives") == "message":
                 self.add("const Request taken = take_message(subject);")

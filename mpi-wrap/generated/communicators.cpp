@@ -186,9 +186,9 @@ extern "C" int clusterprof_wrap_MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info i
 
 extern "C" int clusterprof_wrap_MPI_Comm_free(MPI_Comm *comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_free);
-  const std::uint64_t start = enter(wire::kMPI_Comm_free, [&] { return Intent(wire::kMPI_Comm_free, key_of(*comm)); });
-  if (start == 0) return pass_on_free(key_of(*comm), [&] { return real(comm); });
-  const HandleKey subject = key_of(*comm);
+  const std::uint64_t start = enter(wire::kMPI_Comm_free, [&] { return Intent(wire::kMPI_Comm_free, key_at(comm)); });
+  if (start == 0) return pass_on_free(key_at(comm), [&] { return real(comm); });
+  const HandleKey subject = key_at(comm);
   Communicator* const use = hold_communicator(subject);
   const int returned = real(comm);
   Record record(wire::kMPI_Comm_free, start, returned == MPI_SUCCESS);

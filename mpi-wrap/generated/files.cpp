@@ -25,9 +25,9 @@ extern "C" int clusterprof_wrap_MPI_File_call_errhandler(MPI_File fh, int errorc
 
 extern "C" int clusterprof_wrap_MPI_File_close(MPI_File *fh) {
   const auto real = CLUSTERPROF_REAL(MPI_File_close);
-  const std::uint64_t start = enter(wire::kMPI_File_close, [&] { return Intent(wire::kMPI_File_close, key_of(*fh)).collective(); });
-  if (start == 0) return pass_on_free(key_of(*fh), [&] { return real(fh); });
-  const HandleKey subject = key_of(*fh);
+  const std::uint64_t start = enter(wire::kMPI_File_close, [&] { return Intent(wire::kMPI_File_close, key_at(fh)).collective(); });
+  if (start == 0) return pass_on_free(key_at(fh), [&] { return real(fh); });
+  const HandleKey subject = key_at(fh);
   Communicator* const use = hold_communicator(subject);
   const int returned = real(fh);
   Record record(wire::kMPI_File_close, start, returned == MPI_SUCCESS);

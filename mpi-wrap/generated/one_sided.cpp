@@ -395,9 +395,9 @@ extern "C" int clusterprof_wrap_MPI_Win_flush_local_all(MPI_Win win) {
 
 extern "C" int clusterprof_wrap_MPI_Win_free(MPI_Win *win) {
   const auto real = CLUSTERPROF_REAL(MPI_Win_free);
-  const std::uint64_t start = enter(wire::kMPI_Win_free, [&] { return Intent(wire::kMPI_Win_free, key_of(*win)).collective(); });
-  if (start == 0) return pass_on_free(key_of(*win), [&] { return real(win); });
-  const HandleKey subject = key_of(*win);
+  const std::uint64_t start = enter(wire::kMPI_Win_free, [&] { return Intent(wire::kMPI_Win_free, key_at(win)).collective(); });
+  if (start == 0) return pass_on_free(key_at(win), [&] { return real(win); });
+  const HandleKey subject = key_at(win);
   Communicator* const use = hold_communicator(subject);
   const int returned = real(win);
   Record record(wire::kMPI_Win_free, start, returned == MPI_SUCCESS);

@@ -133,14 +133,14 @@ extern "C" int clusterprof_wrap_MPI_Improbe(int source, int tag, MPI_Comm comm, 
 
 extern "C" int clusterprof_wrap_MPI_Imrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Imrecv);
-  const std::uint64_t start = enter(wire::kMPI_Imrecv, [&] { return Intent(wire::kMPI_Imrecv, key_of(*message)); });
+  const std::uint64_t start = enter(wire::kMPI_Imrecv, [&] { return Intent(wire::kMPI_Imrecv, key_at(message)); });
   if (start == 0) {
     lose_track(wire::kReceivesUnseen);
-    take_message(key_of(*message));
-    release(key_of(*message));
+    take_message(key_at(message));
+    release(key_at(message));
     return real(buf, count, datatype, message, request);
   }
-  const HandleKey subject = key_of(*message);
+  const HandleKey subject = key_at(message);
   Communicator* const use = hold_communicator(subject);
   const Request taken = take_message(subject);
   release(subject);
@@ -258,14 +258,14 @@ extern "C" int clusterprof_wrap_MPI_Mprobe(int source, int tag, MPI_Comm comm, M
 
 extern "C" int clusterprof_wrap_MPI_Mrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Mrecv);
-  const std::uint64_t start = enter(wire::kMPI_Mrecv, [&] { return Intent(wire::kMPI_Mrecv, key_of(*message)); });
+  const std::uint64_t start = enter(wire::kMPI_Mrecv, [&] { return Intent(wire::kMPI_Mrecv, key_at(message)); });
   if (start == 0) {
     lose_track(wire::kReceivesUnseen);
-    take_message(key_of(*message));
-    release(key_of(*message));
+    take_message(key_at(message));
+    release(key_at(message));
     return real(buf, count, datatype, message, status);
   }
-  const HandleKey subject = key_of(*message);
+  const HandleKey subject = key_at(message);
   Communicator* const use = hold_communicator(subject);
   const Request taken = take_message(subject);
   release(subject);
@@ -635,14 +635,14 @@ extern "C" int clusterprof_wrap_MPI_Ibsend_c(const void *buf, MPI_Count count, M
 #if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Imrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Imrecv_c);
-  const std::uint64_t start = enter(wire::kMPI_Imrecv_c, [&] { return Intent(wire::kMPI_Imrecv_c, key_of(*message)); });
+  const std::uint64_t start = enter(wire::kMPI_Imrecv_c, [&] { return Intent(wire::kMPI_Imrecv_c, key_at(message)); });
   if (start == 0) {
     lose_track(wire::kReceivesUnseen);
-    take_message(key_of(*message));
-    release(key_of(*message));
+    take_message(key_at(message));
+    release(key_at(message));
     return real(buf, count, datatype, message, request);
   }
-  const HandleKey subject = key_of(*message);
+  const HandleKey subject = key_at(message);
   Communicator* const use = hold_communicator(subject);
   const Request taken = take_message(subject);
   release(subject);
@@ -823,14 +823,14 @@ extern "C" int clusterprof_wrap_MPI_Issend_c(const void *buf, MPI_Count count, M
 #if CLUSTERPROF_MPI_HAS_LARGE_COUNTS
 extern "C" int clusterprof_wrap_MPI_Mrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status) {
   const auto real = CLUSTERPROF_REAL(MPI_Mrecv_c);
-  const std::uint64_t start = enter(wire::kMPI_Mrecv_c, [&] { return Intent(wire::kMPI_Mrecv_c, key_of(*message)); });
+  const std::uint64_t start = enter(wire::kMPI_Mrecv_c, [&] { return Intent(wire::kMPI_Mrecv_c, key_at(message)); });
   if (start == 0) {
     lose_track(wire::kReceivesUnseen);
-    take_message(key_of(*message));
-    release(key_of(*message));
+    take_message(key_at(message));
+    release(key_at(message));
     return real(buf, count, datatype, message, status);
   }
-  const HandleKey subject = key_of(*message);
+  const HandleKey subject = key_at(message);
   Communicator* const use = hold_communicator(subject);
   const Request taken = take_message(subject);
   release(subject);

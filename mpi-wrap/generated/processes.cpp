@@ -64,9 +64,9 @@ extern "C" int clusterprof_wrap_MPI_Comm_connect(const char *port_name, MPI_Info
 
 extern "C" int clusterprof_wrap_MPI_Comm_disconnect(MPI_Comm *comm) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_disconnect);
-  const std::uint64_t start = enter(wire::kMPI_Comm_disconnect, [&] { return Intent(wire::kMPI_Comm_disconnect, key_of(*comm)).collective(); });
-  if (start == 0) return pass_on_free(key_of(*comm), [&] { return real(comm); });
-  const HandleKey subject = key_of(*comm);
+  const std::uint64_t start = enter(wire::kMPI_Comm_disconnect, [&] { return Intent(wire::kMPI_Comm_disconnect, key_at(comm)).collective(); });
+  if (start == 0) return pass_on_free(key_at(comm), [&] { return real(comm); });
+  const HandleKey subject = key_at(comm);
   Communicator* const use = hold_communicator(subject);
   const int returned = real(comm);
   Record record(wire::kMPI_Comm_disconnect, start, returned == MPI_SUCCESS);

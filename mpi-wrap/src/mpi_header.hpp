@@ -56,6 +56,12 @@ inline HandleKey key_of(Handle handle) noexcept {
   }
 }
 
+// Before a call that may refuse a null pointer: 0 for that, which is no object's.
+template <typename Handle>
+inline HandleKey key_at(const Handle* handle) noexcept {
+  return handle == nullptr ? 0 : key_of(*handle);
+}
+
 // The size of a completed receive, from its status. In the two families of libraries the fields are part of
 // the binary interface. MPI_Get_count would divide by the size of a datatype. In the standard interface the
 // library has to be asked.

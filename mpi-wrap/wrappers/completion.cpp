@@ -93,13 +93,15 @@ class Requests {
   // What to pass to the library.
   MPI_Status* statuses() const noexcept { return statuses_; }
 
-  // The request at `position` is complete, with the status at `at`. result: of the call.
-  void complete(const EndedCall& call, int position, int at, int result, MPI_Request now) const noexcept {
+  // The request at `position` is complete, with the status at `at`. result: of the call. now: what the call
+  // has left there; not looked at if nothing was kept, as of a null pointer.
+  void complete(const EndedCall& call, int position, int at, int result,
+                const MPI_Request* now) const noexcept {
     if (position < 0 || position >= count_) return;
     const HandleKey key = key_of(kept_[position]);
     const MPI_Status* const status = statuses_ == MPI_STATUSES_IGNORE ? nullptr : &statuses_[at];
     const Completion how = completion_of(result, status);
-    if (how == Completion::kFailed && key_of(now) == key) return;
+    if (how == Completion::kFailed && key_of(*now) == key) return;
     if (claimed_ != nullptr) {
       complete_claimed(call, key, claimed_[position], status, how);
     } else {
@@ -124,7 +126,7 @@ class Requests {
   }
 
   void complete_all(const EndedCall& call, int result, const MPI_Request* requests) const noexcept {
-    for (int i = 0; i < count_; ++i) complete(call, i, i, result, requests[i]);
+    for (int i = 0; i < count_; ++i) complete(call, i, i, result, requests + i);
   }
 
  private:
@@ -184,7 +186,7 @@ int clusterprof_wrap_MPI_Wait(MPI_Request* request, MPI_Status* status) {
   if (result != MPI_SUCCESS) [[unlikely]]
     requests.failed(record, result, 1);
   if (state.running && record.call().segment != nullptr)
-    requests.complete(record.call(), 0, 0, result, *request);
+    requests.complete(record.call(), 0, 0, result, request);
   return result;
 }
 
@@ -202,7 +204,7 @@ int clusterprof_wrap_MPI_Test(MPI_Request* request, int* flag, MPI_Status* statu
   if (result != MPI_SUCCESS) [[unlikely]]
     requests.failed(record, result, 1);
   if (state.running && record.call().segment != nullptr && (result != MPI_SUCCESS || *flag != 0)) {
-    requests.complete(record.call(), 0, 0, result, *request);
+    requests.complete(record.call(), 0, 0, result, request);
   }
   return result;
 }
@@ -261,7 +263,7 @@ int clusterprof_wrap_MPI_Waitany(int count, MPI_Request array_of_requests[], int
   if (result != MPI_SUCCESS) [[unlikely]]
     requests.failed(record, result, 1, index);
   if (record.has_message(result) && *index >= 0 && *index < count) {
-    requests.complete(record.call(), *index, 0, result, array_of_requests[*index]);
+    requests.complete(record.call(), *index, 0, result, array_of_requests + *index);
   }
   return result;
 }
@@ -281,7 +283,7 @@ int clusterprof_wrap_MPI_Testany(int count, MPI_Request array_of_requests[], int
   if (result != MPI_SUCCESS) [[unlikely]]
     requests.failed(record, result, 1, index);
   if (record.has_message(result) && *flag != 0 && *index >= 0 && *index < count) {
-    requests.complete(record.call(), *index, 0, result, array_of_requests[*index]);
+    requests.complete(record.call(), *index, 0, result, array_of_requests + *index);
   }
   return result;
 }
@@ -302,7 +304,7 @@ int clusterprof_wrap_MPI_Waitsome(int incount, MPI_Request array_of_requests[], 
   if (result != MPI_SUCCESS) [[unlikely]]
     requests.failed(record, result, result == MPI_ERR_IN_STATUS ? *outcount : 0, array_of_indices);
   for (int i = 0; completions_count(record.call(), result) && i < *outcount; ++i) {
-    requests.complete(record.call(), array_of_indices[i], i, result, array_of_requests[array_of_indices[i]]);
+    requests.complete(record.call(), array_of_indices[i], i, result, array_of_requests + array_of_indices[i]);
   }
   return result;
 }
@@ -322,7 +324,7 @@ int clusterprof_wrap_MPI_Testsome(int incount, MPI_Request array_of_requests[], 
   if (result != MPI_SUCCESS) [[unlikely]]
     requests.failed(record, result, result == MPI_ERR_IN_STATUS ? *outcount : 0, array_of_indices);
   for (int i = 0; completions_count(record.call(), result) && i < *outcount; ++i) {
-    requests.complete(record.call(), array_of_indices[i], i, result, array_of_requests[array_of_indices[i]]);
+    requests.complete(record.call(), array_of_indices[i], i, result, array_of_requests + array_of_indices[i]);
   }
   return result;
 }

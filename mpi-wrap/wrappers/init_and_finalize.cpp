@@ -147,7 +147,8 @@ int clusterprof_wrap_MPI_Comm_create_from_group(MPI_Group group, const char* str
   }
   const bool exchanges_clocks = offer_clock_exchange(group, stringtag);
   const int result = real(group, stringtag, info, errhandler, newcomm);
-  if (exchanges_clocks) exchange_clocks_on(*newcomm, result == MPI_SUCCESS);
+  if (exchanges_clocks)
+    exchange_clocks_on(result == MPI_SUCCESS ? *newcomm : handles.comm_null, result == MPI_SUCCESS);
   Record record(wire::kMPI_Comm_create_from_group, start, result == MPI_SUCCESS);
   if (record.counts()) record.make_communicator(Derivation::kGroup, *newcomm, hash_of_text(stringtag));
   record.finish();
