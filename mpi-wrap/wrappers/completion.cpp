@@ -109,8 +109,8 @@ class Requests {
     }
   }
 
-  // The call has returned an error, its own or those in the statuses 0 ... count. `positions`: which requests
-  // these are of; null: that of each status. Call this before complete().
+  // The call has returned an error, its own or those in the first `count` statuses. `positions`: which
+  // requests these are of; null: that of each status. Call this before complete().
   [[gnu::cold]] void failed(const Record& record, int result, int count,
                             const int* positions = nullptr) const noexcept {
     if (result != MPI_ERR_IN_STATUS) {
@@ -162,6 +162,12 @@ bool completed_status(MPI_Request request, MPI_Status& status) noexcept {
   const auto get_status = CLUSTERPROF_LIBRARY(MPI_Request_get_status);
   int flag = 0;
   return get_status != nullptr && get_status(request, &flag, &status) == MPI_SUCCESS && flag != 0;
+}
+
+// The one of `count` requests that a call names may be complete, also if the call has failed, which is most
+// often the failure of that request.
+bool may_be_complete(const EndedCall& call, const int* index, int count) noexcept {
+  return state.running && call.segment != nullptr && index != nullptr && *index >= 0 && *index < count;
 }
 
 // Completions count even if the call failed for other requests.
@@ -262,7 +268,7 @@ int clusterprof_wrap_MPI_Waitany(int count, MPI_Request array_of_requests[], int
   record.finish();
   if (result != MPI_SUCCESS) [[unlikely]]
     requests.failed(record, result, 1, index);
-  if (record.has_message(result) && *index >= 0 && *index < count) {
+  if (may_be_complete(record.call(), index, count)) {
     requests.complete(record.call(), *index, 0, result, array_of_requests + *index);
   }
   return result;
@@ -282,7 +288,7 @@ int clusterprof_wrap_MPI_Testany(int count, MPI_Request array_of_requests[], int
   record.finish();
   if (result != MPI_SUCCESS) [[unlikely]]
     requests.failed(record, result, 1, index);
-  if (record.has_message(result) && *flag != 0 && *index >= 0 && *index < count) {
+  if ((result != MPI_SUCCESS || *flag != 0) && may_be_complete(record.call(), index, count)) {
     requests.complete(record.call(), *index, 0, result, array_of_requests + *index);
   }
   return result;

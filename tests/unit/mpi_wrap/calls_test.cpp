@@ -173,5 +173,41 @@ TEST_F(Calls, NullPointersAreForTheLibraryToRefuse) {
   EXPECT_EQ(open_requests(), 1u);
 }
 
+// As where the other rank has failed (ULFM): the library frees the request.
+TEST_F(Calls, RequestsThatHaveFailedAreNotOpen) {
+  answer = MPI_ERR_OTHER;
+  for (int call = 0; call < 4; ++call) {
+    MPI_Request requests[2] = {request(1), request(2)};
+    start_receive(1);
+    start_receive(2);
+    chosen = call < 2 ? 0 : 1;
+    int index = -1, flag = 0, result = MPI_SUCCESS;
+    if (call == 0) result = clusterprof_wrap_MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    if (call == 1) result = clusterprof_wrap_MPI_Test(&requests[0], &flag, MPI_STATUS_IGNORE);
+    if (call == 2) result = clusterprof_wrap_MPI_Waitany(2, requests, &index, MPI_STATUS_IGNORE);
+    if (call == 3) result = clusterprof_wrap_MPI_Testany(2, requests, &index, &flag, MPI_STATUS_IGNORE);
+    EXPECT_EQ(result, MPI_ERR_OTHER);
+    EXPECT_EQ(open_requests(), 1u) << call;
+    forget_requests();
+  }
+}
+
+TEST_F(Calls, RequestsThatStayWhenACallFailsAreOpen) {
+  MPI_Request requests[2] = {request(1), request(2)};
+  start_receive(1);
+  start_receive(2);
+  answer = MPI_ERR_OTHER;
+  is_left = request(2);
+  chosen = 1;
+  int index = -1, flag = 0;
+  clusterprof_wrap_MPI_Waitany(2, requests, &index, MPI_STATUS_IGNORE);
+  clusterprof_wrap_MPI_Testany(2, requests, &index, &flag, MPI_STATUS_IGNORE);
+  chosen = 0;
+  is_left = request(1);
+  clusterprof_wrap_MPI_Waitany(2, requests, nullptr, MPI_STATUS_IGNORE);
+  clusterprof_wrap_MPI_Testany(2, requests, nullptr, nullptr, MPI_STATUS_IGNORE);
+  EXPECT_EQ(open_requests(), 2u);
+}
+
 }  // namespace
 }  // namespace clusterprof::mpi_wrap
