@@ -469,27 +469,32 @@ class Wrapper:
         """Returns the statements for a call that is not measured, because it is made inside another MPI call or by a
         thread without a slot. What it frees or makes is noted nevertheless, since libraries reuse handles."""
         f = self.f
-        if self.partitioned():
-            peer, tag = (f.get("sends") or f.get("receives")).split()[:2]
-            return ["if (start == 0) {",
-                    f"  lose_partitioned(key_of({f.get('comm')}), {peer}, {tag}, Direction::k{self.partitioned()});",
-                    f"  return real({names});", "}"]
-        unseen = ["  lose_track(wire::kReceivesUnseen);"] if f.get("receives") or f.get("new_message") else []
         if f.get("frees"):
             return [f"if (start == 0) return pass_on_free({key_of('*' + f.get('frees'))}, [&] {{ return real({names}); }});"]
+        before = []
+        if self.partitioned():
+            peer, tag = (f.get("sends") or f.get("receives")).split()[:2]
+            before.append(f"  lose_partitioned(key_of({f.get('comm')}), {peer}, {tag}, Direction::k{self.partitioned()});")
+        elif f.get("receives") or f.get("new_message"):
+            before.append("  lose_track(wire::kReceivesUnseen);")
         if f.get("message"):
-            subject = f.get("message")
-            return ["if (start == 0) {", *unseen, f"  take_message({key_of(subject)});", f"  release({key_of(subject)});",
-                    f"  return real({names});", "}"]
-        made = f.get("new_comm").split()[1] if f.get("new_comm") else \
+            subject = key_of(f.get("message"))
+            before += [f"  take_message({subject});", f"  release({subject});"]
+        made = []
+        new = f.get("new_comm").split()[1] if f.get("new_comm") else \
             next((f.get(x) for x in ("new_window", "new_file", "new_message") if f.get(x)), None)
-        if made is None and unseen:
-            return ["if (start == 0) {", *unseen, f"  return real({names});", "}"]
-        if made is None:
+        if new is not None:
+            made.append(f"release(key_of(*{new}));")
+        if f.request_verb() in ("starts", "initializes"):
+            made.append(f"made_unseen(key_of(*{f.request_argument()}));")
+        if not before and not made:
             return [f"if (start == 0) return real({names});"]
+        if not made:
+            return ["if (start == 0) {", *before, f"  return real({names});", "}"]
         flag = " && *flag != 0" if "flag" in f.by_name else ""
-        return ["if (start == 0) {", *unseen, f"  const int passed_on = real({names});",
-                f"  if (passed_on == MPI_SUCCESS{flag}) release(key_of(*{made}));", "  return passed_on;", "}"]
+        condition = f"  if (passed_on == MPI_SUCCESS{flag})"
+        after = [f"{condition} {made[0]}"] if len(made) == 1 else [condition + " {", *("    " + x for x in made), "  }"]
+        return ["if (start == 0) {", *before, f"  const int passed_on = real({names});", *after, "  return passed_on;", "}"]
 
     def other_side(self):
         """Returns the arguments that say who is on the other side, and with which tag; none, one or two."""

@@ -231,7 +231,11 @@ extern "C" int clusterprof_wrap_MPI_Gatherv(const void *sendbuf, int sendcount, 
 extern "C" int clusterprof_wrap_MPI_Iallgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iallgather);
   const std::uint64_t start = enter(wire::kMPI_Iallgather, [&] { return Intent(wire::kMPI_Iallgather, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   Record record(wire::kMPI_Iallgather, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -252,7 +256,11 @@ extern "C" int clusterprof_wrap_MPI_Iallgather(const void *sendbuf, int sendcoun
 extern "C" int clusterprof_wrap_MPI_Iallgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iallgatherv);
   const std::uint64_t start = enter(wire::kMPI_Iallgatherv, [&] { return Intent(wire::kMPI_Iallgatherv, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
   Record record(wire::kMPI_Iallgatherv, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -273,7 +281,11 @@ extern "C" int clusterprof_wrap_MPI_Iallgatherv(const void *sendbuf, int sendcou
 extern "C" int clusterprof_wrap_MPI_Iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iallreduce);
   const std::uint64_t start = enter(wire::kMPI_Iallreduce, [&] { return Intent(wire::kMPI_Iallreduce, key_of(comm)); });
-  if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, recvbuf, count, datatype, op, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, request);
   Record record(wire::kMPI_Iallreduce, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -291,7 +303,11 @@ extern "C" int clusterprof_wrap_MPI_Iallreduce(const void *sendbuf, void *recvbu
 extern "C" int clusterprof_wrap_MPI_Ialltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ialltoall);
   const std::uint64_t start = enter(wire::kMPI_Ialltoall, [&] { return Intent(wire::kMPI_Ialltoall, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   Record record(wire::kMPI_Ialltoall, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -312,7 +328,11 @@ extern "C" int clusterprof_wrap_MPI_Ialltoall(const void *sendbuf, int sendcount
 extern "C" int clusterprof_wrap_MPI_Ialltoallv(const void *sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ialltoallv);
   const std::uint64_t start = enter(wire::kMPI_Ialltoallv, [&] { return Intent(wire::kMPI_Ialltoallv, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
   Record record(wire::kMPI_Ialltoallv, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -333,7 +353,11 @@ extern "C" int clusterprof_wrap_MPI_Ialltoallv(const void *sendbuf, const int se
 extern "C" int clusterprof_wrap_MPI_Ialltoallw(const void *sendbuf, const int sendcounts[], const int sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[], const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ialltoallw);
   const std::uint64_t start = enter(wire::kMPI_Ialltoallw, [&] { return Intent(wire::kMPI_Ialltoallw, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
   Record record(wire::kMPI_Ialltoallw, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -354,7 +378,11 @@ extern "C" int clusterprof_wrap_MPI_Ialltoallw(const void *sendbuf, const int se
 extern "C" int clusterprof_wrap_MPI_Ibarrier(MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ibarrier);
   const std::uint64_t start = enter(wire::kMPI_Ibarrier, [&] { return Intent(wire::kMPI_Ibarrier, key_of(comm)); });
-  if (start == 0) return real(comm, request);
+  if (start == 0) {
+    const int passed_on = real(comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(comm, request);
   Record record(wire::kMPI_Ibarrier, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -367,7 +395,11 @@ extern "C" int clusterprof_wrap_MPI_Ibarrier(MPI_Comm comm, MPI_Request *request
 extern "C" int clusterprof_wrap_MPI_Ibcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ibcast);
   const std::uint64_t start = enter(wire::kMPI_Ibcast, [&] { return Intent(wire::kMPI_Ibcast, key_of(comm)); });
-  if (start == 0) return real(buffer, count, datatype, root, comm, request);
+  if (start == 0) {
+    const int passed_on = real(buffer, count, datatype, root, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(buffer, count, datatype, root, comm, request);
   Record record(wire::kMPI_Ibcast, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -386,7 +418,11 @@ extern "C" int clusterprof_wrap_MPI_Ibcast(void *buffer, int count, MPI_Datatype
 extern "C" int clusterprof_wrap_MPI_Iexscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iexscan);
   const std::uint64_t start = enter(wire::kMPI_Iexscan, [&] { return Intent(wire::kMPI_Iexscan, key_of(comm)); });
-  if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, recvbuf, count, datatype, op, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, request);
   Record record(wire::kMPI_Iexscan, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -404,7 +440,11 @@ extern "C" int clusterprof_wrap_MPI_Iexscan(const void *sendbuf, void *recvbuf, 
 extern "C" int clusterprof_wrap_MPI_Igather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Igather);
   const std::uint64_t start = enter(wire::kMPI_Igather, [&] { return Intent(wire::kMPI_Igather, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   Record record(wire::kMPI_Igather, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -426,7 +466,11 @@ extern "C" int clusterprof_wrap_MPI_Igather(const void *sendbuf, int sendcount, 
 extern "C" int clusterprof_wrap_MPI_Igatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Igatherv);
   const std::uint64_t start = enter(wire::kMPI_Igatherv, [&] { return Intent(wire::kMPI_Igatherv, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
   Record record(wire::kMPI_Igatherv, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -448,7 +492,11 @@ extern "C" int clusterprof_wrap_MPI_Igatherv(const void *sendbuf, int sendcount,
 extern "C" int clusterprof_wrap_MPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ireduce);
   const std::uint64_t start = enter(wire::kMPI_Ireduce, [&] { return Intent(wire::kMPI_Ireduce, key_of(comm)); });
-  if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, root, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, recvbuf, count, datatype, op, root, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, recvbuf, count, datatype, op, root, comm, request);
   Record record(wire::kMPI_Ireduce, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -467,7 +515,11 @@ extern "C" int clusterprof_wrap_MPI_Ireduce(const void *sendbuf, void *recvbuf, 
 extern "C" int clusterprof_wrap_MPI_Ireduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ireduce_scatter);
   const std::uint64_t start = enter(wire::kMPI_Ireduce_scatter, [&] { return Intent(wire::kMPI_Ireduce_scatter, key_of(comm)); });
-  if (start == 0) return real(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
   Record record(wire::kMPI_Ireduce_scatter, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -485,7 +537,11 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_scatter(const void *sendbuf, void *r
 extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ireduce_scatter_block);
   const std::uint64_t start = enter(wire::kMPI_Ireduce_scatter_block, [&] { return Intent(wire::kMPI_Ireduce_scatter_block, key_of(comm)); });
-  if (start == 0) return real(sendbuf, recvbuf, recvcount, datatype, op, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, recvbuf, recvcount, datatype, op, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, recvbuf, recvcount, datatype, op, comm, request);
   Record record(wire::kMPI_Ireduce_scatter_block, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -503,7 +559,11 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_block(const void *sendbuf, v
 extern "C" int clusterprof_wrap_MPI_Iscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iscan);
   const std::uint64_t start = enter(wire::kMPI_Iscan, [&] { return Intent(wire::kMPI_Iscan, key_of(comm)); });
-  if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, recvbuf, count, datatype, op, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, request);
   Record record(wire::kMPI_Iscan, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -521,7 +581,11 @@ extern "C" int clusterprof_wrap_MPI_Iscan(const void *sendbuf, void *recvbuf, in
 extern "C" int clusterprof_wrap_MPI_Iscatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iscatter);
   const std::uint64_t start = enter(wire::kMPI_Iscatter, [&] { return Intent(wire::kMPI_Iscatter, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   Record record(wire::kMPI_Iscatter, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -543,7 +607,11 @@ extern "C" int clusterprof_wrap_MPI_Iscatter(const void *sendbuf, int sendcount,
 extern "C" int clusterprof_wrap_MPI_Iscatterv(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iscatterv);
   const std::uint64_t start = enter(wire::kMPI_Iscatterv, [&] { return Intent(wire::kMPI_Iscatterv, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   Record record(wire::kMPI_Iscatterv, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -750,7 +818,11 @@ extern "C" int clusterprof_wrap_MPI_Allgather_c(const void *sendbuf, MPI_Count s
 extern "C" int clusterprof_wrap_MPI_Allgather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgather_init);
   const std::uint64_t start = enter(wire::kMPI_Allgather_init, [&] { return Intent(wire::kMPI_Allgather_init, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Allgather_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -775,7 +847,11 @@ extern "C" int clusterprof_wrap_MPI_Allgather_init(const void *sendbuf, int send
 extern "C" int clusterprof_wrap_MPI_Allgather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgather_init_c);
   const std::uint64_t start = enter(wire::kMPI_Allgather_init_c, [&] { return Intent(wire::kMPI_Allgather_init_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Allgather_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -823,7 +899,11 @@ extern "C" int clusterprof_wrap_MPI_Allgatherv_c(const void *sendbuf, MPI_Count 
 extern "C" int clusterprof_wrap_MPI_Allgatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgatherv_init);
   const std::uint64_t start = enter(wire::kMPI_Allgatherv_init, [&] { return Intent(wire::kMPI_Allgatherv_init, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
   Record record(wire::kMPI_Allgatherv_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -848,7 +928,11 @@ extern "C" int clusterprof_wrap_MPI_Allgatherv_init(const void *sendbuf, int sen
 extern "C" int clusterprof_wrap_MPI_Allgatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Allgatherv_init_c);
   const std::uint64_t start = enter(wire::kMPI_Allgatherv_init_c, [&] { return Intent(wire::kMPI_Allgatherv_init_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
   Record record(wire::kMPI_Allgatherv_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -893,7 +977,11 @@ extern "C" int clusterprof_wrap_MPI_Allreduce_c(const void *sendbuf, void *recvb
 extern "C" int clusterprof_wrap_MPI_Allreduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Allreduce_init);
   const std::uint64_t start = enter(wire::kMPI_Allreduce_init, [&] { return Intent(wire::kMPI_Allreduce_init, key_of(comm)); });
-  if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Allreduce_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -915,7 +1003,11 @@ extern "C" int clusterprof_wrap_MPI_Allreduce_init(const void *sendbuf, void *re
 extern "C" int clusterprof_wrap_MPI_Allreduce_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Allreduce_init_c);
   const std::uint64_t start = enter(wire::kMPI_Allreduce_init_c, [&] { return Intent(wire::kMPI_Allreduce_init_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Allreduce_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -960,7 +1052,11 @@ extern "C" int clusterprof_wrap_MPI_Alltoall_c(const void *sendbuf, MPI_Count se
 extern "C" int clusterprof_wrap_MPI_Alltoall_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoall_init);
   const std::uint64_t start = enter(wire::kMPI_Alltoall_init, [&] { return Intent(wire::kMPI_Alltoall_init, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Alltoall_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -985,7 +1081,11 @@ extern "C" int clusterprof_wrap_MPI_Alltoall_init(const void *sendbuf, int sendc
 extern "C" int clusterprof_wrap_MPI_Alltoall_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoall_init_c);
   const std::uint64_t start = enter(wire::kMPI_Alltoall_init_c, [&] { return Intent(wire::kMPI_Alltoall_init_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Alltoall_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1033,7 +1133,11 @@ extern "C" int clusterprof_wrap_MPI_Alltoallv_c(const void *sendbuf, const MPI_C
 extern "C" int clusterprof_wrap_MPI_Alltoallv_init(const void *sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoallv_init);
   const std::uint64_t start = enter(wire::kMPI_Alltoallv_init, [&] { return Intent(wire::kMPI_Alltoallv_init, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
   Record record(wire::kMPI_Alltoallv_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1058,7 +1162,11 @@ extern "C" int clusterprof_wrap_MPI_Alltoallv_init(const void *sendbuf, const in
 extern "C" int clusterprof_wrap_MPI_Alltoallv_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoallv_init_c);
   const std::uint64_t start = enter(wire::kMPI_Alltoallv_init_c, [&] { return Intent(wire::kMPI_Alltoallv_init_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
   Record record(wire::kMPI_Alltoallv_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1106,7 +1214,11 @@ extern "C" int clusterprof_wrap_MPI_Alltoallw_c(const void *sendbuf, const MPI_C
 extern "C" int clusterprof_wrap_MPI_Alltoallw_init(const void *sendbuf, const int sendcounts[], const int sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[], const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoallw_init);
   const std::uint64_t start = enter(wire::kMPI_Alltoallw_init, [&] { return Intent(wire::kMPI_Alltoallw_init, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
   Record record(wire::kMPI_Alltoallw_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1131,7 +1243,11 @@ extern "C" int clusterprof_wrap_MPI_Alltoallw_init(const void *sendbuf, const in
 extern "C" int clusterprof_wrap_MPI_Alltoallw_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Alltoallw_init_c);
   const std::uint64_t start = enter(wire::kMPI_Alltoallw_init_c, [&] { return Intent(wire::kMPI_Alltoallw_init_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
   Record record(wire::kMPI_Alltoallw_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1156,7 +1272,11 @@ extern "C" int clusterprof_wrap_MPI_Alltoallw_init_c(const void *sendbuf, const 
 extern "C" int clusterprof_wrap_MPI_Barrier_init(MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Barrier_init);
   const std::uint64_t start = enter(wire::kMPI_Barrier_init, [&] { return Intent(wire::kMPI_Barrier_init, key_of(comm)); });
-  if (start == 0) return real(comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(comm, info, request);
   Record record(wire::kMPI_Barrier_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1196,7 +1316,11 @@ extern "C" int clusterprof_wrap_MPI_Bcast_c(void *buffer, MPI_Count count, MPI_D
 extern "C" int clusterprof_wrap_MPI_Bcast_init(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Bcast_init);
   const std::uint64_t start = enter(wire::kMPI_Bcast_init, [&] { return Intent(wire::kMPI_Bcast_init, key_of(comm)); });
-  if (start == 0) return real(buffer, count, datatype, root, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(buffer, count, datatype, root, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(buffer, count, datatype, root, comm, info, request);
   Record record(wire::kMPI_Bcast_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1219,7 +1343,11 @@ extern "C" int clusterprof_wrap_MPI_Bcast_init(void *buffer, int count, MPI_Data
 extern "C" int clusterprof_wrap_MPI_Bcast_init_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Bcast_init_c);
   const std::uint64_t start = enter(wire::kMPI_Bcast_init_c, [&] { return Intent(wire::kMPI_Bcast_init_c, key_of(comm)); });
-  if (start == 0) return real(buffer, count, datatype, root, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(buffer, count, datatype, root, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(buffer, count, datatype, root, comm, info, request);
   Record record(wire::kMPI_Bcast_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1262,7 +1390,11 @@ extern "C" int clusterprof_wrap_MPI_Exscan_c(const void *sendbuf, void *recvbuf,
 extern "C" int clusterprof_wrap_MPI_Exscan_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Exscan_init);
   const std::uint64_t start = enter(wire::kMPI_Exscan_init, [&] { return Intent(wire::kMPI_Exscan_init, key_of(comm)); });
-  if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Exscan_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1284,7 +1416,11 @@ extern "C" int clusterprof_wrap_MPI_Exscan_init(const void *sendbuf, void *recvb
 extern "C" int clusterprof_wrap_MPI_Exscan_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Exscan_init_c);
   const std::uint64_t start = enter(wire::kMPI_Exscan_init_c, [&] { return Intent(wire::kMPI_Exscan_init_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Exscan_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1330,7 +1466,11 @@ extern "C" int clusterprof_wrap_MPI_Gather_c(const void *sendbuf, MPI_Count send
 extern "C" int clusterprof_wrap_MPI_Gather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Gather_init);
   const std::uint64_t start = enter(wire::kMPI_Gather_init, [&] { return Intent(wire::kMPI_Gather_init, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Gather_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1356,7 +1496,11 @@ extern "C" int clusterprof_wrap_MPI_Gather_init(const void *sendbuf, int sendcou
 extern "C" int clusterprof_wrap_MPI_Gather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Gather_init_c);
   const std::uint64_t start = enter(wire::kMPI_Gather_init_c, [&] { return Intent(wire::kMPI_Gather_init_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Gather_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1406,7 +1550,11 @@ extern "C" int clusterprof_wrap_MPI_Gatherv_c(const void *sendbuf, MPI_Count sen
 extern "C" int clusterprof_wrap_MPI_Gatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Gatherv_init);
   const std::uint64_t start = enter(wire::kMPI_Gatherv_init, [&] { return Intent(wire::kMPI_Gatherv_init, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Gatherv_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1432,7 +1580,11 @@ extern "C" int clusterprof_wrap_MPI_Gatherv_init(const void *sendbuf, int sendco
 extern "C" int clusterprof_wrap_MPI_Gatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Gatherv_init_c);
   const std::uint64_t start = enter(wire::kMPI_Gatherv_init_c, [&] { return Intent(wire::kMPI_Gatherv_init_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Gatherv_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1458,7 +1610,11 @@ extern "C" int clusterprof_wrap_MPI_Gatherv_init_c(const void *sendbuf, MPI_Coun
 extern "C" int clusterprof_wrap_MPI_Iallgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iallgather_c);
   const std::uint64_t start = enter(wire::kMPI_Iallgather_c, [&] { return Intent(wire::kMPI_Iallgather_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   Record record(wire::kMPI_Iallgather_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1481,7 +1637,11 @@ extern "C" int clusterprof_wrap_MPI_Iallgather_c(const void *sendbuf, MPI_Count 
 extern "C" int clusterprof_wrap_MPI_Iallgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iallgatherv_c);
   const std::uint64_t start = enter(wire::kMPI_Iallgatherv_c, [&] { return Intent(wire::kMPI_Iallgatherv_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
   Record record(wire::kMPI_Iallgatherv_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1504,7 +1664,11 @@ extern "C" int clusterprof_wrap_MPI_Iallgatherv_c(const void *sendbuf, MPI_Count
 extern "C" int clusterprof_wrap_MPI_Iallreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iallreduce_c);
   const std::uint64_t start = enter(wire::kMPI_Iallreduce_c, [&] { return Intent(wire::kMPI_Iallreduce_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, recvbuf, count, datatype, op, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, request);
   Record record(wire::kMPI_Iallreduce_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1524,7 +1688,11 @@ extern "C" int clusterprof_wrap_MPI_Iallreduce_c(const void *sendbuf, void *recv
 extern "C" int clusterprof_wrap_MPI_Ialltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ialltoall_c);
   const std::uint64_t start = enter(wire::kMPI_Ialltoall_c, [&] { return Intent(wire::kMPI_Ialltoall_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   Record record(wire::kMPI_Ialltoall_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1547,7 +1715,11 @@ extern "C" int clusterprof_wrap_MPI_Ialltoall_c(const void *sendbuf, MPI_Count s
 extern "C" int clusterprof_wrap_MPI_Ialltoallv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ialltoallv_c);
   const std::uint64_t start = enter(wire::kMPI_Ialltoallv_c, [&] { return Intent(wire::kMPI_Ialltoallv_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
   Record record(wire::kMPI_Ialltoallv_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1570,7 +1742,11 @@ extern "C" int clusterprof_wrap_MPI_Ialltoallv_c(const void *sendbuf, const MPI_
 extern "C" int clusterprof_wrap_MPI_Ialltoallw_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ialltoallw_c);
   const std::uint64_t start = enter(wire::kMPI_Ialltoallw_c, [&] { return Intent(wire::kMPI_Ialltoallw_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
   Record record(wire::kMPI_Ialltoallw_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1593,7 +1769,11 @@ extern "C" int clusterprof_wrap_MPI_Ialltoallw_c(const void *sendbuf, const MPI_
 extern "C" int clusterprof_wrap_MPI_Ibcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ibcast_c);
   const std::uint64_t start = enter(wire::kMPI_Ibcast_c, [&] { return Intent(wire::kMPI_Ibcast_c, key_of(comm)); });
-  if (start == 0) return real(buffer, count, datatype, root, comm, request);
+  if (start == 0) {
+    const int passed_on = real(buffer, count, datatype, root, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(buffer, count, datatype, root, comm, request);
   Record record(wire::kMPI_Ibcast_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1614,7 +1794,11 @@ extern "C" int clusterprof_wrap_MPI_Ibcast_c(void *buffer, MPI_Count count, MPI_
 extern "C" int clusterprof_wrap_MPI_Iexscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iexscan_c);
   const std::uint64_t start = enter(wire::kMPI_Iexscan_c, [&] { return Intent(wire::kMPI_Iexscan_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, recvbuf, count, datatype, op, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, request);
   Record record(wire::kMPI_Iexscan_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1634,7 +1818,11 @@ extern "C" int clusterprof_wrap_MPI_Iexscan_c(const void *sendbuf, void *recvbuf
 extern "C" int clusterprof_wrap_MPI_Igather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Igather_c);
   const std::uint64_t start = enter(wire::kMPI_Igather_c, [&] { return Intent(wire::kMPI_Igather_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   Record record(wire::kMPI_Igather_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1658,7 +1846,11 @@ extern "C" int clusterprof_wrap_MPI_Igather_c(const void *sendbuf, MPI_Count sen
 extern "C" int clusterprof_wrap_MPI_Igatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Igatherv_c);
   const std::uint64_t start = enter(wire::kMPI_Igatherv_c, [&] { return Intent(wire::kMPI_Igatherv_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, request);
   Record record(wire::kMPI_Igatherv_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1682,7 +1874,11 @@ extern "C" int clusterprof_wrap_MPI_Igatherv_c(const void *sendbuf, MPI_Count se
 extern "C" int clusterprof_wrap_MPI_Ireduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ireduce_c);
   const std::uint64_t start = enter(wire::kMPI_Ireduce_c, [&] { return Intent(wire::kMPI_Ireduce_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, root, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, recvbuf, count, datatype, op, root, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, recvbuf, count, datatype, op, root, comm, request);
   Record record(wire::kMPI_Ireduce_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1703,7 +1899,11 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_c(const void *sendbuf, void *recvbuf
 extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_block_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ireduce_scatter_block_c);
   const std::uint64_t start = enter(wire::kMPI_Ireduce_scatter_block_c, [&] { return Intent(wire::kMPI_Ireduce_scatter_block_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, recvbuf, recvcount, datatype, op, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, recvbuf, recvcount, datatype, op, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, recvbuf, recvcount, datatype, op, comm, request);
   Record record(wire::kMPI_Ireduce_scatter_block_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1723,7 +1923,11 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_block_c(const void *sendbuf,
 extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_c(const void *sendbuf, void *recvbuf, const MPI_Count recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ireduce_scatter_c);
   const std::uint64_t start = enter(wire::kMPI_Ireduce_scatter_c, [&] { return Intent(wire::kMPI_Ireduce_scatter_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, recvbuf, recvcounts, datatype, op, comm, request);
   Record record(wire::kMPI_Ireduce_scatter_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1743,7 +1947,11 @@ extern "C" int clusterprof_wrap_MPI_Ireduce_scatter_c(const void *sendbuf, void 
 extern "C" int clusterprof_wrap_MPI_Iscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iscan_c);
   const std::uint64_t start = enter(wire::kMPI_Iscan_c, [&] { return Intent(wire::kMPI_Iscan_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, recvbuf, count, datatype, op, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, request);
   Record record(wire::kMPI_Iscan_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1763,7 +1971,11 @@ extern "C" int clusterprof_wrap_MPI_Iscan_c(const void *sendbuf, void *recvbuf, 
 extern "C" int clusterprof_wrap_MPI_Iscatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iscatter_c);
   const std::uint64_t start = enter(wire::kMPI_Iscatter_c, [&] { return Intent(wire::kMPI_Iscatter_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   Record record(wire::kMPI_Iscatter_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1787,7 +1999,11 @@ extern "C" int clusterprof_wrap_MPI_Iscatter_c(const void *sendbuf, MPI_Count se
 extern "C" int clusterprof_wrap_MPI_Iscatterv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[], MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Iscatterv_c);
   const std::uint64_t start = enter(wire::kMPI_Iscatterv_c, [&] { return Intent(wire::kMPI_Iscatterv_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, request);
   Record record(wire::kMPI_Iscatterv_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1845,7 +2061,11 @@ extern "C" int clusterprof_wrap_MPI_Reduce_c(const void *sendbuf, void *recvbuf,
 extern "C" int clusterprof_wrap_MPI_Reduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_init);
   const std::uint64_t start = enter(wire::kMPI_Reduce_init, [&] { return Intent(wire::kMPI_Reduce_init, key_of(comm)); });
-  if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, root, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, recvbuf, count, datatype, op, root, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, recvbuf, count, datatype, op, root, comm, info, request);
   Record record(wire::kMPI_Reduce_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1868,7 +2088,11 @@ extern "C" int clusterprof_wrap_MPI_Reduce_init(const void *sendbuf, void *recvb
 extern "C" int clusterprof_wrap_MPI_Reduce_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_init_c);
   const std::uint64_t start = enter(wire::kMPI_Reduce_init_c, [&] { return Intent(wire::kMPI_Reduce_init_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, root, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, recvbuf, count, datatype, op, root, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, recvbuf, count, datatype, op, root, comm, info, request);
   Record record(wire::kMPI_Reduce_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1924,7 +2148,11 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_c(const void *sendbuf, 
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_init(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter_block_init);
   const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_block_init, [&] { return Intent(wire::kMPI_Reduce_scatter_block_init, key_of(comm)); });
-  if (start == 0) return real(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request);
   Record record(wire::kMPI_Reduce_scatter_block_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1946,7 +2174,11 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_init(const void *sendbu
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter_block_init_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter_block_init_c);
   const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_block_init_c, [&] { return Intent(wire::kMPI_Reduce_scatter_block_init_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request);
   Record record(wire::kMPI_Reduce_scatter_block_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1988,7 +2220,11 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_c(const void *sendbuf, void *
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter_init(const void *sendbuf, void *recvbuf, const int recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter_init);
   const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_init, [&] { return Intent(wire::kMPI_Reduce_scatter_init, key_of(comm)); });
-  if (start == 0) return real(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
   Record record(wire::kMPI_Reduce_scatter_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -2010,7 +2246,11 @@ extern "C" int clusterprof_wrap_MPI_Reduce_scatter_init(const void *sendbuf, voi
 extern "C" int clusterprof_wrap_MPI_Reduce_scatter_init_c(const void *sendbuf, void *recvbuf, const MPI_Count recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Reduce_scatter_init_c);
   const std::uint64_t start = enter(wire::kMPI_Reduce_scatter_init_c, [&] { return Intent(wire::kMPI_Reduce_scatter_init_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request);
   Record record(wire::kMPI_Reduce_scatter_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -2052,7 +2292,11 @@ extern "C" int clusterprof_wrap_MPI_Scan_c(const void *sendbuf, void *recvbuf, M
 extern "C" int clusterprof_wrap_MPI_Scan_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Scan_init);
   const std::uint64_t start = enter(wire::kMPI_Scan_init, [&] { return Intent(wire::kMPI_Scan_init, key_of(comm)); });
-  if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Scan_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -2074,7 +2318,11 @@ extern "C" int clusterprof_wrap_MPI_Scan_init(const void *sendbuf, void *recvbuf
 extern "C" int clusterprof_wrap_MPI_Scan_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Scan_init_c);
   const std::uint64_t start = enter(wire::kMPI_Scan_init_c, [&] { return Intent(wire::kMPI_Scan_init_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, recvbuf, count, datatype, op, comm, info, request);
   Record record(wire::kMPI_Scan_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -2120,7 +2368,11 @@ extern "C" int clusterprof_wrap_MPI_Scatter_c(const void *sendbuf, MPI_Count sen
 extern "C" int clusterprof_wrap_MPI_Scatter_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatter_init);
   const std::uint64_t start = enter(wire::kMPI_Scatter_init, [&] { return Intent(wire::kMPI_Scatter_init, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Scatter_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -2146,7 +2398,11 @@ extern "C" int clusterprof_wrap_MPI_Scatter_init(const void *sendbuf, int sendco
 extern "C" int clusterprof_wrap_MPI_Scatter_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatter_init_c);
   const std::uint64_t start = enter(wire::kMPI_Scatter_init_c, [&] { return Intent(wire::kMPI_Scatter_init_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Scatter_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -2196,7 +2452,11 @@ extern "C" int clusterprof_wrap_MPI_Scatterv_c(const void *sendbuf, const MPI_Co
 extern "C" int clusterprof_wrap_MPI_Scatterv_init(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatterv_init);
   const std::uint64_t start = enter(wire::kMPI_Scatterv_init, [&] { return Intent(wire::kMPI_Scatterv_init, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Scatterv_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -2222,7 +2482,11 @@ extern "C" int clusterprof_wrap_MPI_Scatterv_init(const void *sendbuf, const int
 extern "C" int clusterprof_wrap_MPI_Scatterv_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[], MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Scatterv_init_c);
   const std::uint64_t start = enter(wire::kMPI_Scatterv_init_c, [&] { return Intent(wire::kMPI_Scatterv_init_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request);
   Record record(wire::kMPI_Scatterv_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);

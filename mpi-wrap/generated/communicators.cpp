@@ -276,7 +276,10 @@ extern "C" int clusterprof_wrap_MPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, 
   const std::uint64_t start = enter(wire::kMPI_Comm_idup, [&] { return Intent(wire::kMPI_Comm_idup, key_of(comm)); });
   if (start == 0) {
     const int passed_on = real(comm, newcomm, request);
-    if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
+    if (passed_on == MPI_SUCCESS) {
+      release(key_of(*newcomm));
+      made_unseen(key_of(*request));
+    }
     return passed_on;
   }
   const int returned = real(comm, newcomm, request);
@@ -626,7 +629,10 @@ extern "C" int clusterprof_wrap_MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info 
   const std::uint64_t start = enter(wire::kMPI_Comm_idup_with_info, [&] { return Intent(wire::kMPI_Comm_idup_with_info, key_of(comm)); });
   if (start == 0) {
     const int passed_on = real(comm, info, newcomm, request);
-    if (passed_on == MPI_SUCCESS) release(key_of(*newcomm));
+    if (passed_on == MPI_SUCCESS) {
+      release(key_of(*newcomm));
+      made_unseen(key_of(*request));
+    }
     return passed_on;
   }
   const int returned = real(comm, info, newcomm, request);

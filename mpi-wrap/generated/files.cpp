@@ -198,7 +198,11 @@ extern "C" int clusterprof_wrap_MPI_File_get_view(MPI_File fh, MPI_Offset *disp,
 extern "C" int clusterprof_wrap_MPI_File_iread(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread);
   const std::uint64_t start = enter(wire::kMPI_File_iread, [&] { return Intent(wire::kMPI_File_iread, key_of(fh)); });
-  if (start == 0) return real(fh, buf, count, datatype, request);
+  if (start == 0) {
+    const int passed_on = real(fh, buf, count, datatype, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread, start, returned == MPI_SUCCESS);
   record.use(fh);
@@ -215,7 +219,11 @@ extern "C" int clusterprof_wrap_MPI_File_iread(MPI_File fh, void *buf, int count
 extern "C" int clusterprof_wrap_MPI_File_iread_all(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_all);
   const std::uint64_t start = enter(wire::kMPI_File_iread_all, [&] { return Intent(wire::kMPI_File_iread_all, key_of(fh)); });
-  if (start == 0) return real(fh, buf, count, datatype, request);
+  if (start == 0) {
+    const int passed_on = real(fh, buf, count, datatype, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_all, start, returned == MPI_SUCCESS);
   record.use(fh);
@@ -232,7 +240,11 @@ extern "C" int clusterprof_wrap_MPI_File_iread_all(MPI_File fh, void *buf, int c
 extern "C" int clusterprof_wrap_MPI_File_iread_at(MPI_File fh, MPI_Offset offset, void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_at);
   const std::uint64_t start = enter(wire::kMPI_File_iread_at, [&] { return Intent(wire::kMPI_File_iread_at, key_of(fh)); });
-  if (start == 0) return real(fh, offset, buf, count, datatype, request);
+  if (start == 0) {
+    const int passed_on = real(fh, offset, buf, count, datatype, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(fh, offset, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_at, start, returned == MPI_SUCCESS);
   record.use(fh);
@@ -249,7 +261,11 @@ extern "C" int clusterprof_wrap_MPI_File_iread_at(MPI_File fh, MPI_Offset offset
 extern "C" int clusterprof_wrap_MPI_File_iread_at_all(MPI_File fh, MPI_Offset offset, void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_at_all);
   const std::uint64_t start = enter(wire::kMPI_File_iread_at_all, [&] { return Intent(wire::kMPI_File_iread_at_all, key_of(fh)); });
-  if (start == 0) return real(fh, offset, buf, count, datatype, request);
+  if (start == 0) {
+    const int passed_on = real(fh, offset, buf, count, datatype, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(fh, offset, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_at_all, start, returned == MPI_SUCCESS);
   record.use(fh);
@@ -266,7 +282,11 @@ extern "C" int clusterprof_wrap_MPI_File_iread_at_all(MPI_File fh, MPI_Offset of
 extern "C" int clusterprof_wrap_MPI_File_iread_shared(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_shared);
   const std::uint64_t start = enter(wire::kMPI_File_iread_shared, [&] { return Intent(wire::kMPI_File_iread_shared, key_of(fh)); });
-  if (start == 0) return real(fh, buf, count, datatype, request);
+  if (start == 0) {
+    const int passed_on = real(fh, buf, count, datatype, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_shared, start, returned == MPI_SUCCESS);
   record.use(fh);
@@ -283,7 +303,11 @@ extern "C" int clusterprof_wrap_MPI_File_iread_shared(MPI_File fh, void *buf, in
 extern "C" int clusterprof_wrap_MPI_File_iwrite(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite);
   const std::uint64_t start = enter(wire::kMPI_File_iwrite, [&] { return Intent(wire::kMPI_File_iwrite, key_of(fh)); });
-  if (start == 0) return real(fh, buf, count, datatype, request);
+  if (start == 0) {
+    const int passed_on = real(fh, buf, count, datatype, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite, start, returned == MPI_SUCCESS);
   record.use(fh);
@@ -300,7 +324,11 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite(MPI_File fh, const void *buf, in
 extern "C" int clusterprof_wrap_MPI_File_iwrite_all(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_all);
   const std::uint64_t start = enter(wire::kMPI_File_iwrite_all, [&] { return Intent(wire::kMPI_File_iwrite_all, key_of(fh)); });
-  if (start == 0) return real(fh, buf, count, datatype, request);
+  if (start == 0) {
+    const int passed_on = real(fh, buf, count, datatype, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_all, start, returned == MPI_SUCCESS);
   record.use(fh);
@@ -317,7 +345,11 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_all(MPI_File fh, const void *buf
 extern "C" int clusterprof_wrap_MPI_File_iwrite_at(MPI_File fh, MPI_Offset offset, const void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_at);
   const std::uint64_t start = enter(wire::kMPI_File_iwrite_at, [&] { return Intent(wire::kMPI_File_iwrite_at, key_of(fh)); });
-  if (start == 0) return real(fh, offset, buf, count, datatype, request);
+  if (start == 0) {
+    const int passed_on = real(fh, offset, buf, count, datatype, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(fh, offset, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_at, start, returned == MPI_SUCCESS);
   record.use(fh);
@@ -334,7 +366,11 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_at(MPI_File fh, MPI_Offset offse
 extern "C" int clusterprof_wrap_MPI_File_iwrite_at_all(MPI_File fh, MPI_Offset offset, const void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_at_all);
   const std::uint64_t start = enter(wire::kMPI_File_iwrite_at_all, [&] { return Intent(wire::kMPI_File_iwrite_at_all, key_of(fh)); });
-  if (start == 0) return real(fh, offset, buf, count, datatype, request);
+  if (start == 0) {
+    const int passed_on = real(fh, offset, buf, count, datatype, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(fh, offset, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_at_all, start, returned == MPI_SUCCESS);
   record.use(fh);
@@ -351,7 +387,11 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_at_all(MPI_File fh, MPI_Offset o
 extern "C" int clusterprof_wrap_MPI_File_iwrite_shared(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_shared);
   const std::uint64_t start = enter(wire::kMPI_File_iwrite_shared, [&] { return Intent(wire::kMPI_File_iwrite_shared, key_of(fh)); });
-  if (start == 0) return real(fh, buf, count, datatype, request);
+  if (start == 0) {
+    const int passed_on = real(fh, buf, count, datatype, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_shared, start, returned == MPI_SUCCESS);
   record.use(fh);
@@ -900,7 +940,11 @@ extern "C" int clusterprof_wrap_MPI_File_get_type_extent_c(MPI_File fh, MPI_Data
 extern "C" int clusterprof_wrap_MPI_File_iread_all_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_all_c);
   const std::uint64_t start = enter(wire::kMPI_File_iread_all_c, [&] { return Intent(wire::kMPI_File_iread_all_c, key_of(fh)); });
-  if (start == 0) return real(fh, buf, count, datatype, request);
+  if (start == 0) {
+    const int passed_on = real(fh, buf, count, datatype, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_all_c, start, returned == MPI_SUCCESS);
   record.use(fh);
@@ -919,7 +963,11 @@ extern "C" int clusterprof_wrap_MPI_File_iread_all_c(MPI_File fh, void *buf, MPI
 extern "C" int clusterprof_wrap_MPI_File_iread_at_all_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_at_all_c);
   const std::uint64_t start = enter(wire::kMPI_File_iread_at_all_c, [&] { return Intent(wire::kMPI_File_iread_at_all_c, key_of(fh)); });
-  if (start == 0) return real(fh, offset, buf, count, datatype, request);
+  if (start == 0) {
+    const int passed_on = real(fh, offset, buf, count, datatype, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(fh, offset, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_at_all_c, start, returned == MPI_SUCCESS);
   record.use(fh);
@@ -938,7 +986,11 @@ extern "C" int clusterprof_wrap_MPI_File_iread_at_all_c(MPI_File fh, MPI_Offset 
 extern "C" int clusterprof_wrap_MPI_File_iread_at_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_at_c);
   const std::uint64_t start = enter(wire::kMPI_File_iread_at_c, [&] { return Intent(wire::kMPI_File_iread_at_c, key_of(fh)); });
-  if (start == 0) return real(fh, offset, buf, count, datatype, request);
+  if (start == 0) {
+    const int passed_on = real(fh, offset, buf, count, datatype, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(fh, offset, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_at_c, start, returned == MPI_SUCCESS);
   record.use(fh);
@@ -957,7 +1009,11 @@ extern "C" int clusterprof_wrap_MPI_File_iread_at_c(MPI_File fh, MPI_Offset offs
 extern "C" int clusterprof_wrap_MPI_File_iread_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_c);
   const std::uint64_t start = enter(wire::kMPI_File_iread_c, [&] { return Intent(wire::kMPI_File_iread_c, key_of(fh)); });
-  if (start == 0) return real(fh, buf, count, datatype, request);
+  if (start == 0) {
+    const int passed_on = real(fh, buf, count, datatype, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_c, start, returned == MPI_SUCCESS);
   record.use(fh);
@@ -976,7 +1032,11 @@ extern "C" int clusterprof_wrap_MPI_File_iread_c(MPI_File fh, void *buf, MPI_Cou
 extern "C" int clusterprof_wrap_MPI_File_iread_shared_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iread_shared_c);
   const std::uint64_t start = enter(wire::kMPI_File_iread_shared_c, [&] { return Intent(wire::kMPI_File_iread_shared_c, key_of(fh)); });
-  if (start == 0) return real(fh, buf, count, datatype, request);
+  if (start == 0) {
+    const int passed_on = real(fh, buf, count, datatype, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iread_shared_c, start, returned == MPI_SUCCESS);
   record.use(fh);
@@ -995,7 +1055,11 @@ extern "C" int clusterprof_wrap_MPI_File_iread_shared_c(MPI_File fh, void *buf, 
 extern "C" int clusterprof_wrap_MPI_File_iwrite_all_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_all_c);
   const std::uint64_t start = enter(wire::kMPI_File_iwrite_all_c, [&] { return Intent(wire::kMPI_File_iwrite_all_c, key_of(fh)); });
-  if (start == 0) return real(fh, buf, count, datatype, request);
+  if (start == 0) {
+    const int passed_on = real(fh, buf, count, datatype, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_all_c, start, returned == MPI_SUCCESS);
   record.use(fh);
@@ -1014,7 +1078,11 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_all_c(MPI_File fh, const void *b
 extern "C" int clusterprof_wrap_MPI_File_iwrite_at_all_c(MPI_File fh, MPI_Offset offset, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_at_all_c);
   const std::uint64_t start = enter(wire::kMPI_File_iwrite_at_all_c, [&] { return Intent(wire::kMPI_File_iwrite_at_all_c, key_of(fh)); });
-  if (start == 0) return real(fh, offset, buf, count, datatype, request);
+  if (start == 0) {
+    const int passed_on = real(fh, offset, buf, count, datatype, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(fh, offset, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_at_all_c, start, returned == MPI_SUCCESS);
   record.use(fh);
@@ -1033,7 +1101,11 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_at_all_c(MPI_File fh, MPI_Offset
 extern "C" int clusterprof_wrap_MPI_File_iwrite_at_c(MPI_File fh, MPI_Offset offset, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_at_c);
   const std::uint64_t start = enter(wire::kMPI_File_iwrite_at_c, [&] { return Intent(wire::kMPI_File_iwrite_at_c, key_of(fh)); });
-  if (start == 0) return real(fh, offset, buf, count, datatype, request);
+  if (start == 0) {
+    const int passed_on = real(fh, offset, buf, count, datatype, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(fh, offset, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_at_c, start, returned == MPI_SUCCESS);
   record.use(fh);
@@ -1052,7 +1124,11 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_at_c(MPI_File fh, MPI_Offset off
 extern "C" int clusterprof_wrap_MPI_File_iwrite_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_c);
   const std::uint64_t start = enter(wire::kMPI_File_iwrite_c, [&] { return Intent(wire::kMPI_File_iwrite_c, key_of(fh)); });
-  if (start == 0) return real(fh, buf, count, datatype, request);
+  if (start == 0) {
+    const int passed_on = real(fh, buf, count, datatype, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_c, start, returned == MPI_SUCCESS);
   record.use(fh);
@@ -1071,7 +1147,11 @@ extern "C" int clusterprof_wrap_MPI_File_iwrite_c(MPI_File fh, const void *buf, 
 extern "C" int clusterprof_wrap_MPI_File_iwrite_shared_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_File_iwrite_shared_c);
   const std::uint64_t start = enter(wire::kMPI_File_iwrite_shared_c, [&] { return Intent(wire::kMPI_File_iwrite_shared_c, key_of(fh)); });
-  if (start == 0) return real(fh, buf, count, datatype, request);
+  if (start == 0) {
+    const int passed_on = real(fh, buf, count, datatype, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(fh, buf, count, datatype, request);
   Record record(wire::kMPI_File_iwrite_shared_c, start, returned == MPI_SUCCESS);
   record.use(fh);

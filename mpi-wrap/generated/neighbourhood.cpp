@@ -14,7 +14,11 @@ using namespace clusterprof::mpi_wrap;
 extern "C" int clusterprof_wrap_MPI_Ineighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ineighbor_allgather);
   const std::uint64_t start = enter(wire::kMPI_Ineighbor_allgather, [&] { return Intent(wire::kMPI_Ineighbor_allgather, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   Record record(wire::kMPI_Ineighbor_allgather, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -32,7 +36,11 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_allgather(const void *sendbuf, int
 extern "C" int clusterprof_wrap_MPI_Ineighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ineighbor_allgatherv);
   const std::uint64_t start = enter(wire::kMPI_Ineighbor_allgatherv, [&] { return Intent(wire::kMPI_Ineighbor_allgatherv, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
   Record record(wire::kMPI_Ineighbor_allgatherv, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -50,7 +58,11 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_allgatherv(const void *sendbuf, in
 extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ineighbor_alltoall);
   const std::uint64_t start = enter(wire::kMPI_Ineighbor_alltoall, [&] { return Intent(wire::kMPI_Ineighbor_alltoall, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   Record record(wire::kMPI_Ineighbor_alltoall, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -68,7 +80,11 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoall(const void *sendbuf, int 
 extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallv(const void *sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ineighbor_alltoallv);
   const std::uint64_t start = enter(wire::kMPI_Ineighbor_alltoallv, [&] { return Intent(wire::kMPI_Ineighbor_alltoallv, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
   Record record(wire::kMPI_Ineighbor_alltoallv, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -86,7 +102,11 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallv(const void *sendbuf, con
 extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallw(const void *sendbuf, const int sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ineighbor_alltoallw);
   const std::uint64_t start = enter(wire::kMPI_Ineighbor_alltoallw, [&] { return Intent(wire::kMPI_Ineighbor_alltoallw, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
   Record record(wire::kMPI_Ineighbor_alltoallw, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -190,7 +210,11 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallw(const void *sendbuf, cons
 extern "C" int clusterprof_wrap_MPI_Ineighbor_allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ineighbor_allgather_c);
   const std::uint64_t start = enter(wire::kMPI_Ineighbor_allgather_c, [&] { return Intent(wire::kMPI_Ineighbor_allgather_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   Record record(wire::kMPI_Ineighbor_allgather_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -210,7 +234,11 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_allgather_c(const void *sendbuf, M
 extern "C" int clusterprof_wrap_MPI_Ineighbor_allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ineighbor_allgatherv_c);
   const std::uint64_t start = enter(wire::kMPI_Ineighbor_allgatherv_c, [&] { return Intent(wire::kMPI_Ineighbor_allgatherv_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request);
   Record record(wire::kMPI_Ineighbor_allgatherv_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -230,7 +258,11 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_allgatherv_c(const void *sendbuf, 
 extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ineighbor_alltoall_c);
   const std::uint64_t start = enter(wire::kMPI_Ineighbor_alltoall_c, [&] { return Intent(wire::kMPI_Ineighbor_alltoall_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request);
   Record record(wire::kMPI_Ineighbor_alltoall_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -250,7 +282,11 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoall_c(const void *sendbuf, MP
 extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ineighbor_alltoallv_c);
   const std::uint64_t start = enter(wire::kMPI_Ineighbor_alltoallv_c, [&] { return Intent(wire::kMPI_Ineighbor_alltoallv_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, request);
   Record record(wire::kMPI_Ineighbor_alltoallv_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -270,7 +306,11 @@ extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallv_c(const void *sendbuf, c
 extern "C" int clusterprof_wrap_MPI_Ineighbor_alltoallw_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ineighbor_alltoallw_c);
   const std::uint64_t start = enter(wire::kMPI_Ineighbor_alltoallw_c, [&] { return Intent(wire::kMPI_Ineighbor_alltoallw_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, request);
   Record record(wire::kMPI_Ineighbor_alltoallw_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -309,7 +349,11 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgather_c(const void *sendbuf, MP
 extern "C" int clusterprof_wrap_MPI_Neighbor_allgather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_allgather_init);
   const std::uint64_t start = enter(wire::kMPI_Neighbor_allgather_init, [&] { return Intent(wire::kMPI_Neighbor_allgather_init, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_allgather_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -330,7 +374,11 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgather_init(const void *sendbuf,
 extern "C" int clusterprof_wrap_MPI_Neighbor_allgather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_allgather_init_c);
   const std::uint64_t start = enter(wire::kMPI_Neighbor_allgather_init_c, [&] { return Intent(wire::kMPI_Neighbor_allgather_init_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_allgather_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -370,7 +418,11 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgatherv_c(const void *sendbuf, M
 extern "C" int clusterprof_wrap_MPI_Neighbor_allgatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_allgatherv_init);
   const std::uint64_t start = enter(wire::kMPI_Neighbor_allgatherv_init, [&] { return Intent(wire::kMPI_Neighbor_allgatherv_init, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_allgatherv_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -391,7 +443,11 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_allgatherv_init(const void *sendbuf
 extern "C" int clusterprof_wrap_MPI_Neighbor_allgatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_allgatherv_init_c);
   const std::uint64_t start = enter(wire::kMPI_Neighbor_allgatherv_init_c, [&] { return Intent(wire::kMPI_Neighbor_allgatherv_init_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_allgatherv_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -431,7 +487,11 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoall_c(const void *sendbuf, MPI
 extern "C" int clusterprof_wrap_MPI_Neighbor_alltoall_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_alltoall_init);
   const std::uint64_t start = enter(wire::kMPI_Neighbor_alltoall_init, [&] { return Intent(wire::kMPI_Neighbor_alltoall_init, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_alltoall_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -452,7 +512,11 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoall_init(const void *sendbuf, 
 extern "C" int clusterprof_wrap_MPI_Neighbor_alltoall_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_alltoall_init_c);
   const std::uint64_t start = enter(wire::kMPI_Neighbor_alltoall_init_c, [&] { return Intent(wire::kMPI_Neighbor_alltoall_init_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_alltoall_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -492,7 +556,11 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallv_c(const void *sendbuf, co
 extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallv_init(const void *sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_alltoallv_init);
   const std::uint64_t start = enter(wire::kMPI_Neighbor_alltoallv_init, [&] { return Intent(wire::kMPI_Neighbor_alltoallv_init, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_alltoallv_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -513,7 +581,11 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallv_init(const void *sendbuf,
 extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallv_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_alltoallv_init_c);
   const std::uint64_t start = enter(wire::kMPI_Neighbor_alltoallv_init_c, [&] { return Intent(wire::kMPI_Neighbor_alltoallv_init_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info, request);
   Record record(wire::kMPI_Neighbor_alltoallv_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -553,7 +625,11 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallw_c(const void *sendbuf, co
 extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallw_init(const void *sendbuf, const int sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_alltoallw_init);
   const std::uint64_t start = enter(wire::kMPI_Neighbor_alltoallw_init, [&] { return Intent(wire::kMPI_Neighbor_alltoallw_init, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
   Record record(wire::kMPI_Neighbor_alltoallw_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -574,7 +650,11 @@ extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallw_init(const void *sendbuf,
 extern "C" int clusterprof_wrap_MPI_Neighbor_alltoallw_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Neighbor_alltoallw_init_c);
   const std::uint64_t start = enter(wire::kMPI_Neighbor_alltoallw_init_c, [&] { return Intent(wire::kMPI_Neighbor_alltoallw_init_c, key_of(comm)); });
-  if (start == 0) return real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+  if (start == 0) {
+    const int passed_on = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info, request);
   Record record(wire::kMPI_Neighbor_alltoallw_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);

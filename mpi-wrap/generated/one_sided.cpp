@@ -107,7 +107,11 @@ extern "C" int clusterprof_wrap_MPI_Put(const void *origin_addr, int origin_coun
 extern "C" int clusterprof_wrap_MPI_Raccumulate(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Raccumulate);
   const std::uint64_t start = enter(wire::kMPI_Raccumulate, [&] { return Intent(wire::kMPI_Raccumulate, key_of(win)); });
-  if (start == 0) return real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request);
+  if (start == 0) {
+    const int passed_on = real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request);
   Record record(wire::kMPI_Raccumulate, start, returned == MPI_SUCCESS);
   record.use_window(win);
@@ -123,7 +127,11 @@ extern "C" int clusterprof_wrap_MPI_Raccumulate(const void *origin_addr, int ori
 extern "C" int clusterprof_wrap_MPI_Rget(void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Rget);
   const std::uint64_t start = enter(wire::kMPI_Rget, [&] { return Intent(wire::kMPI_Rget, key_of(win)); });
-  if (start == 0) return real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request);
+  if (start == 0) {
+    const int passed_on = real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request);
   Record record(wire::kMPI_Rget, start, returned == MPI_SUCCESS);
   record.use_window(win);
@@ -139,7 +147,11 @@ extern "C" int clusterprof_wrap_MPI_Rget(void *origin_addr, int origin_count, MP
 extern "C" int clusterprof_wrap_MPI_Rget_accumulate(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, void *result_addr, int result_count, MPI_Datatype result_datatype, int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Rget_accumulate);
   const std::uint64_t start = enter(wire::kMPI_Rget_accumulate, [&] { return Intent(wire::kMPI_Rget_accumulate, key_of(win)); });
-  if (start == 0) return real(origin_addr, origin_count, origin_datatype, result_addr, result_count, result_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request);
+  if (start == 0) {
+    const int passed_on = real(origin_addr, origin_count, origin_datatype, result_addr, result_count, result_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(origin_addr, origin_count, origin_datatype, result_addr, result_count, result_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request);
   Record record(wire::kMPI_Rget_accumulate, start, returned == MPI_SUCCESS);
   record.use_window(win);
@@ -156,7 +168,11 @@ extern "C" int clusterprof_wrap_MPI_Rget_accumulate(const void *origin_addr, int
 extern "C" int clusterprof_wrap_MPI_Rput(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Rput);
   const std::uint64_t start = enter(wire::kMPI_Rput, [&] { return Intent(wire::kMPI_Rput, key_of(win)); });
-  if (start == 0) return real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request);
+  if (start == 0) {
+    const int passed_on = real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request);
   Record record(wire::kMPI_Rput, start, returned == MPI_SUCCESS);
   record.use_window(win);
@@ -730,7 +746,11 @@ extern "C" int clusterprof_wrap_MPI_Put_c(const void *origin_addr, MPI_Count ori
 extern "C" int clusterprof_wrap_MPI_Raccumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Raccumulate_c);
   const std::uint64_t start = enter(wire::kMPI_Raccumulate_c, [&] { return Intent(wire::kMPI_Raccumulate_c, key_of(win)); });
-  if (start == 0) return real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request);
+  if (start == 0) {
+    const int passed_on = real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request);
   Record record(wire::kMPI_Raccumulate_c, start, returned == MPI_SUCCESS);
   record.use_window(win);
@@ -748,7 +768,11 @@ extern "C" int clusterprof_wrap_MPI_Raccumulate_c(const void *origin_addr, MPI_C
 extern "C" int clusterprof_wrap_MPI_Rget_accumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, void *result_addr, MPI_Count result_count, MPI_Datatype result_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Rget_accumulate_c);
   const std::uint64_t start = enter(wire::kMPI_Rget_accumulate_c, [&] { return Intent(wire::kMPI_Rget_accumulate_c, key_of(win)); });
-  if (start == 0) return real(origin_addr, origin_count, origin_datatype, result_addr, result_count, result_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request);
+  if (start == 0) {
+    const int passed_on = real(origin_addr, origin_count, origin_datatype, result_addr, result_count, result_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(origin_addr, origin_count, origin_datatype, result_addr, result_count, result_datatype, target_rank, target_disp, target_count, target_datatype, op, win, request);
   Record record(wire::kMPI_Rget_accumulate_c, start, returned == MPI_SUCCESS);
   record.use_window(win);
@@ -767,7 +791,11 @@ extern "C" int clusterprof_wrap_MPI_Rget_accumulate_c(const void *origin_addr, M
 extern "C" int clusterprof_wrap_MPI_Rget_c(void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Rget_c);
   const std::uint64_t start = enter(wire::kMPI_Rget_c, [&] { return Intent(wire::kMPI_Rget_c, key_of(win)); });
-  if (start == 0) return real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request);
+  if (start == 0) {
+    const int passed_on = real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request);
   Record record(wire::kMPI_Rget_c, start, returned == MPI_SUCCESS);
   record.use_window(win);
@@ -785,7 +813,11 @@ extern "C" int clusterprof_wrap_MPI_Rget_c(void *origin_addr, MPI_Count origin_c
 extern "C" int clusterprof_wrap_MPI_Rput_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Rput_c);
   const std::uint64_t start = enter(wire::kMPI_Rput_c, [&] { return Intent(wire::kMPI_Rput_c, key_of(win)); });
-  if (start == 0) return real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request);
+  if (start == 0) {
+    const int passed_on = real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(origin_addr, origin_count, origin_datatype, target_rank, target_disp, target_count, target_datatype, win, request);
   Record record(wire::kMPI_Rput_c, start, returned == MPI_SUCCESS);
   record.use_window(win);

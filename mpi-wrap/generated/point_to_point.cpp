@@ -30,7 +30,11 @@ extern "C" int clusterprof_wrap_MPI_Bsend(const void *buf, int count, MPI_Dataty
 extern "C" int clusterprof_wrap_MPI_Bsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Bsend_init);
   const std::uint64_t start = enter(wire::kMPI_Bsend_init, [&] { return Intent(wire::kMPI_Bsend_init, key_of(comm)); });
-  if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
+  if (start == 0) {
+    const int passed_on = real(buf, count, datatype, dest, tag, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Bsend_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -81,7 +85,11 @@ extern "C" int clusterprof_wrap_MPI_Grequest_complete(MPI_Request request) {
 extern "C" int clusterprof_wrap_MPI_Grequest_start(MPI_Grequest_query_function *query_fn, MPI_Grequest_free_function *free_fn, MPI_Grequest_cancel_function *cancel_fn, void *extra_state, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Grequest_start);
   const std::uint64_t start = enter(wire::kMPI_Grequest_start, [&] { return Intent(wire::kMPI_Grequest_start); });
-  if (start == 0) return real(query_fn, free_fn, cancel_fn, extra_state, request);
+  if (start == 0) {
+    const int passed_on = real(query_fn, free_fn, cancel_fn, extra_state, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(query_fn, free_fn, cancel_fn, extra_state, request);
   Record record(wire::kMPI_Grequest_start, start, returned == MPI_SUCCESS);
   record.finish();
@@ -93,7 +101,11 @@ extern "C" int clusterprof_wrap_MPI_Grequest_start(MPI_Grequest_query_function *
 extern "C" int clusterprof_wrap_MPI_Ibsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ibsend);
   const std::uint64_t start = enter(wire::kMPI_Ibsend, [&] { return Intent(wire::kMPI_Ibsend, key_of(comm)); });
-  if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
+  if (start == 0) {
+    const int passed_on = real(buf, count, datatype, dest, tag, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Ibsend, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -138,7 +150,9 @@ extern "C" int clusterprof_wrap_MPI_Imrecv(void *buf, int count, MPI_Datatype da
     lose_track(wire::kReceivesUnseen);
     take_message(key_at(message));
     release(key_at(message));
-    return real(buf, count, datatype, message, request);
+    const int passed_on = real(buf, count, datatype, message, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
   }
   const HandleKey subject = key_at(message);
   Communicator* const use = hold_communicator(subject);
@@ -174,7 +188,9 @@ extern "C" int clusterprof_wrap_MPI_Irecv(void *buf, int count, MPI_Datatype dat
   const std::uint64_t start = enter(wire::kMPI_Irecv, [&] { return Intent(wire::kMPI_Irecv, key_of(comm)); });
   if (start == 0) {
     lose_track(wire::kReceivesUnseen);
-    return real(buf, count, datatype, source, tag, comm, request);
+    const int passed_on = real(buf, count, datatype, source, tag, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
   }
   const int returned = real(buf, count, datatype, source, tag, comm, request);
   Record record(wire::kMPI_Irecv, start, returned == MPI_SUCCESS);
@@ -188,7 +204,11 @@ extern "C" int clusterprof_wrap_MPI_Irecv(void *buf, int count, MPI_Datatype dat
 extern "C" int clusterprof_wrap_MPI_Irsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Irsend);
   const std::uint64_t start = enter(wire::kMPI_Irsend, [&] { return Intent(wire::kMPI_Irsend, key_of(comm)); });
-  if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
+  if (start == 0) {
+    const int passed_on = real(buf, count, datatype, dest, tag, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Irsend, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -204,7 +224,11 @@ extern "C" int clusterprof_wrap_MPI_Irsend(const void *buf, int count, MPI_Datat
 extern "C" int clusterprof_wrap_MPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Isend);
   const std::uint64_t start = enter(wire::kMPI_Isend, [&] { return Intent(wire::kMPI_Isend, key_of(comm)); });
-  if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
+  if (start == 0) {
+    const int passed_on = real(buf, count, datatype, dest, tag, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Isend, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -220,7 +244,11 @@ extern "C" int clusterprof_wrap_MPI_Isend(const void *buf, int count, MPI_Dataty
 extern "C" int clusterprof_wrap_MPI_Issend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Issend);
   const std::uint64_t start = enter(wire::kMPI_Issend, [&] { return Intent(wire::kMPI_Issend, key_of(comm)); });
-  if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
+  if (start == 0) {
+    const int passed_on = real(buf, count, datatype, dest, tag, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Issend, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -328,7 +356,9 @@ extern "C" int clusterprof_wrap_MPI_Recv_init(void *buf, int count, MPI_Datatype
   const std::uint64_t start = enter(wire::kMPI_Recv_init, [&] { return Intent(wire::kMPI_Recv_init, key_of(comm)); });
   if (start == 0) {
     lose_track(wire::kReceivesUnseen);
-    return real(buf, count, datatype, source, tag, comm, request);
+    const int passed_on = real(buf, count, datatype, source, tag, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
   }
   const int returned = real(buf, count, datatype, source, tag, comm, request);
   Record record(wire::kMPI_Recv_init, start, returned == MPI_SUCCESS);
@@ -373,7 +403,11 @@ extern "C" int clusterprof_wrap_MPI_Rsend(const void *buf, int count, MPI_Dataty
 extern "C" int clusterprof_wrap_MPI_Rsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Rsend_init);
   const std::uint64_t start = enter(wire::kMPI_Rsend_init, [&] { return Intent(wire::kMPI_Rsend_init, key_of(comm)); });
-  if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
+  if (start == 0) {
+    const int passed_on = real(buf, count, datatype, dest, tag, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Rsend_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -407,7 +441,11 @@ extern "C" int clusterprof_wrap_MPI_Send(const void *buf, int count, MPI_Datatyp
 extern "C" int clusterprof_wrap_MPI_Send_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Send_init);
   const std::uint64_t start = enter(wire::kMPI_Send_init, [&] { return Intent(wire::kMPI_Send_init, key_of(comm)); });
-  if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
+  if (start == 0) {
+    const int passed_on = real(buf, count, datatype, dest, tag, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Send_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -491,7 +529,11 @@ extern "C" int clusterprof_wrap_MPI_Ssend(const void *buf, int count, MPI_Dataty
 extern "C" int clusterprof_wrap_MPI_Ssend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ssend_init);
   const std::uint64_t start = enter(wire::kMPI_Ssend_init, [&] { return Intent(wire::kMPI_Ssend_init, key_of(comm)); });
-  if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
+  if (start == 0) {
+    const int passed_on = real(buf, count, datatype, dest, tag, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Ssend_init, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -572,7 +614,11 @@ extern "C" int clusterprof_wrap_MPI_Bsend_c(const void *buf, MPI_Count count, MP
 extern "C" int clusterprof_wrap_MPI_Bsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Bsend_init_c);
   const std::uint64_t start = enter(wire::kMPI_Bsend_init_c, [&] { return Intent(wire::kMPI_Bsend_init_c, key_of(comm)); });
-  if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
+  if (start == 0) {
+    const int passed_on = real(buf, count, datatype, dest, tag, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Bsend_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -618,7 +664,11 @@ extern "C" int clusterprof_wrap_MPI_Buffer_detach_c(void *buffer_addr, MPI_Count
 extern "C" int clusterprof_wrap_MPI_Ibsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ibsend_c);
   const std::uint64_t start = enter(wire::kMPI_Ibsend_c, [&] { return Intent(wire::kMPI_Ibsend_c, key_of(comm)); });
-  if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
+  if (start == 0) {
+    const int passed_on = real(buf, count, datatype, dest, tag, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Ibsend_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -640,7 +690,9 @@ extern "C" int clusterprof_wrap_MPI_Imrecv_c(void *buf, MPI_Count count, MPI_Dat
     lose_track(wire::kReceivesUnseen);
     take_message(key_at(message));
     release(key_at(message));
-    return real(buf, count, datatype, message, request);
+    const int passed_on = real(buf, count, datatype, message, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
   }
   const HandleKey subject = key_at(message);
   Communicator* const use = hold_communicator(subject);
@@ -666,7 +718,9 @@ extern "C" int clusterprof_wrap_MPI_Irecv_c(void *buf, MPI_Count count, MPI_Data
   const std::uint64_t start = enter(wire::kMPI_Irecv_c, [&] { return Intent(wire::kMPI_Irecv_c, key_of(comm)); });
   if (start == 0) {
     lose_track(wire::kReceivesUnseen);
-    return real(buf, count, datatype, source, tag, comm, request);
+    const int passed_on = real(buf, count, datatype, source, tag, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
   }
   const int returned = real(buf, count, datatype, source, tag, comm, request);
   Record record(wire::kMPI_Irecv_c, start, returned == MPI_SUCCESS);
@@ -682,7 +736,11 @@ extern "C" int clusterprof_wrap_MPI_Irecv_c(void *buf, MPI_Count count, MPI_Data
 extern "C" int clusterprof_wrap_MPI_Irsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Irsend_c);
   const std::uint64_t start = enter(wire::kMPI_Irsend_c, [&] { return Intent(wire::kMPI_Irsend_c, key_of(comm)); });
-  if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
+  if (start == 0) {
+    const int passed_on = real(buf, count, datatype, dest, tag, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Irsend_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -700,7 +758,11 @@ extern "C" int clusterprof_wrap_MPI_Irsend_c(const void *buf, MPI_Count count, M
 extern "C" int clusterprof_wrap_MPI_Isend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Isend_c);
   const std::uint64_t start = enter(wire::kMPI_Isend_c, [&] { return Intent(wire::kMPI_Isend_c, key_of(comm)); });
-  if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
+  if (start == 0) {
+    const int passed_on = real(buf, count, datatype, dest, tag, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Isend_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -720,7 +782,9 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv(const void *sendbuf, int sendcount
   const std::uint64_t start = enter(wire::kMPI_Isendrecv, [&] { return Intent(wire::kMPI_Isendrecv, key_of(comm)); });
   if (start == 0) {
     lose_track(wire::kReceivesUnseen);
-    return real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
+    const int passed_on = real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
   }
   const int returned = real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
   Record record(wire::kMPI_Isendrecv, start, returned == MPI_SUCCESS);
@@ -742,7 +806,9 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv_c(const void *sendbuf, MPI_Count s
   const std::uint64_t start = enter(wire::kMPI_Isendrecv_c, [&] { return Intent(wire::kMPI_Isendrecv_c, key_of(comm)); });
   if (start == 0) {
     lose_track(wire::kReceivesUnseen);
-    return real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
+    const int passed_on = real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
   }
   const int returned = real(sendbuf, sendcount, sendtype, dest, sendtag, recvbuf, recvcount, recvtype, source, recvtag, comm, request);
   Record record(wire::kMPI_Isendrecv_c, start, returned == MPI_SUCCESS);
@@ -764,7 +830,9 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv_replace(void *buf, int count, MPI_
   const std::uint64_t start = enter(wire::kMPI_Isendrecv_replace, [&] { return Intent(wire::kMPI_Isendrecv_replace, key_of(comm)); });
   if (start == 0) {
     lose_track(wire::kReceivesUnseen);
-    return real(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
+    const int passed_on = real(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
   }
   const int returned = real(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
   Record record(wire::kMPI_Isendrecv_replace, start, returned == MPI_SUCCESS);
@@ -786,7 +854,9 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv_replace_c(void *buf, MPI_Count cou
   const std::uint64_t start = enter(wire::kMPI_Isendrecv_replace_c, [&] { return Intent(wire::kMPI_Isendrecv_replace_c, key_of(comm)); });
   if (start == 0) {
     lose_track(wire::kReceivesUnseen);
-    return real(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
+    const int passed_on = real(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
   }
   const int returned = real(buf, count, datatype, dest, sendtag, source, recvtag, comm, request);
   Record record(wire::kMPI_Isendrecv_replace_c, start, returned == MPI_SUCCESS);
@@ -806,7 +876,11 @@ extern "C" int clusterprof_wrap_MPI_Isendrecv_replace_c(void *buf, MPI_Count cou
 extern "C" int clusterprof_wrap_MPI_Issend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Issend_c);
   const std::uint64_t start = enter(wire::kMPI_Issend_c, [&] { return Intent(wire::kMPI_Issend_c, key_of(comm)); });
-  if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
+  if (start == 0) {
+    const int passed_on = real(buf, count, datatype, dest, tag, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Issend_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -859,7 +933,9 @@ extern "C" int clusterprof_wrap_MPI_Precv_init(void *buf, int partitions, MPI_Co
   const std::uint64_t start = enter(wire::kMPI_Precv_init, [&] { return Intent(wire::kMPI_Precv_init, key_of(comm)); });
   if (start == 0) {
     lose_partitioned(key_of(comm), dest, tag, Direction::kReceived);
-    return real(buf, partitions, count, datatype, dest, tag, comm, info, request);
+    const int passed_on = real(buf, partitions, count, datatype, dest, tag, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
   }
   const int returned = real(buf, partitions, count, datatype, dest, tag, comm, info, request);
   Record record(wire::kMPI_Precv_init, start, returned == MPI_SUCCESS);
@@ -881,7 +957,9 @@ extern "C" int clusterprof_wrap_MPI_Psend_init(const void *buf, int partitions, 
   const std::uint64_t start = enter(wire::kMPI_Psend_init, [&] { return Intent(wire::kMPI_Psend_init, key_of(comm)); });
   if (start == 0) {
     lose_partitioned(key_of(comm), dest, tag, Direction::kSent);
-    return real(buf, partitions, count, datatype, dest, tag, comm, info, request);
+    const int passed_on = real(buf, partitions, count, datatype, dest, tag, comm, info, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
   }
   const int returned = real(buf, partitions, count, datatype, dest, tag, comm, info, request);
   Record record(wire::kMPI_Psend_init, start, returned == MPI_SUCCESS);
@@ -927,7 +1005,9 @@ extern "C" int clusterprof_wrap_MPI_Recv_init_c(void *buf, MPI_Count count, MPI_
   const std::uint64_t start = enter(wire::kMPI_Recv_init_c, [&] { return Intent(wire::kMPI_Recv_init_c, key_of(comm)); });
   if (start == 0) {
     lose_track(wire::kReceivesUnseen);
-    return real(buf, count, datatype, source, tag, comm, request);
+    const int passed_on = real(buf, count, datatype, source, tag, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
   }
   const int returned = real(buf, count, datatype, source, tag, comm, request);
   Record record(wire::kMPI_Recv_init_c, start, returned == MPI_SUCCESS);
@@ -965,7 +1045,11 @@ extern "C" int clusterprof_wrap_MPI_Rsend_c(const void *buf, MPI_Count count, MP
 extern "C" int clusterprof_wrap_MPI_Rsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Rsend_init_c);
   const std::uint64_t start = enter(wire::kMPI_Rsend_init_c, [&] { return Intent(wire::kMPI_Rsend_init_c, key_of(comm)); });
-  if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
+  if (start == 0) {
+    const int passed_on = real(buf, count, datatype, dest, tag, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Rsend_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1003,7 +1087,11 @@ extern "C" int clusterprof_wrap_MPI_Send_c(const void *buf, MPI_Count count, MPI
 extern "C" int clusterprof_wrap_MPI_Send_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Send_init_c);
   const std::uint64_t start = enter(wire::kMPI_Send_init_c, [&] { return Intent(wire::kMPI_Send_init_c, key_of(comm)); });
-  if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
+  if (start == 0) {
+    const int passed_on = real(buf, count, datatype, dest, tag, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Send_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1095,7 +1183,11 @@ extern "C" int clusterprof_wrap_MPI_Ssend_c(const void *buf, MPI_Count count, MP
 extern "C" int clusterprof_wrap_MPI_Ssend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Ssend_init_c);
   const std::uint64_t start = enter(wire::kMPI_Ssend_init_c, [&] { return Intent(wire::kMPI_Ssend_init_c, key_of(comm)); });
-  if (start == 0) return real(buf, count, datatype, dest, tag, comm, request);
+  if (start == 0) {
+    const int passed_on = real(buf, count, datatype, dest, tag, comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(buf, count, datatype, dest, tag, comm, request);
   Record record(wire::kMPI_Ssend_init_c, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1128,7 +1220,11 @@ extern "C" int clusterprof_wrap_MPI_Buffer_flush() {
 extern "C" int clusterprof_wrap_MPI_Buffer_iflush(MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Buffer_iflush);
   const std::uint64_t start = enter(wire::kMPI_Buffer_iflush, [&] { return Intent(wire::kMPI_Buffer_iflush); });
-  if (start == 0) return real(request);
+  if (start == 0) {
+    const int passed_on = real(request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(request);
   Record record(wire::kMPI_Buffer_iflush, start, returned == MPI_SUCCESS);
   record.finish();
@@ -1212,7 +1308,11 @@ extern "C" int clusterprof_wrap_MPI_Comm_flush_buffer(MPI_Comm comm) {
 extern "C" int clusterprof_wrap_MPI_Comm_iflush_buffer(MPI_Comm comm, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Comm_iflush_buffer);
   const std::uint64_t start = enter(wire::kMPI_Comm_iflush_buffer, [&] { return Intent(wire::kMPI_Comm_iflush_buffer, key_of(comm)); });
-  if (start == 0) return real(comm, request);
+  if (start == 0) {
+    const int passed_on = real(comm, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(comm, request);
   Record record(wire::kMPI_Comm_iflush_buffer, start, returned == MPI_SUCCESS);
   record.use(comm);
@@ -1292,7 +1392,11 @@ extern "C" int clusterprof_wrap_MPI_Session_flush_buffer(MPI_Session session) {
 extern "C" int clusterprof_wrap_MPI_Session_iflush_buffer(MPI_Session session, MPI_Request *request) {
   const auto real = CLUSTERPROF_REAL(MPI_Session_iflush_buffer);
   const std::uint64_t start = enter(wire::kMPI_Session_iflush_buffer, [&] { return Intent(wire::kMPI_Session_iflush_buffer); });
-  if (start == 0) return real(session, request);
+  if (start == 0) {
+    const int passed_on = real(session, request);
+    if (passed_on == MPI_SUCCESS) made_unseen(key_of(*request));
+    return passed_on;
+  }
   const int returned = real(session, request);
   Record record(wire::kMPI_Session_iflush_buffer, start, returned == MPI_SUCCESS);
   record.finish();

@@ -737,6 +737,13 @@ void passed_on(const MPI_Request* requests, int count) noexcept {
   }
 }
 
+void made_unseen(HandleKey key) noexcept {
+  if (!any_tracked()) return;
+  const LockIf held(lock, state.shared);
+  const Request* const request = table.find(key);
+  if (request != nullptr && request->unseen) forget_locked(key);
+}
+
 KnownMessage message_of(const Request& request) noexcept {
   KnownMessage about;
   if (request.communicator == nullptr) return about;

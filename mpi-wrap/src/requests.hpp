@@ -69,6 +69,9 @@ void describe_requests(const MPI_Request* requests, int count, clusterprof_mpi_c
 // A call that is not measured, since it is made inside another MPI call or by a thread without a slot, may
 // complete or free these requests.
 void passed_on(const MPI_Request* requests, int count) noexcept;
+// Such a call has made a request with this handle. One that had it before was completed or freed by such a
+// call, too, and is forgotten: the next one that is measured completes another request.
+void made_unseen(HandleKey key) noexcept;
 
 // What is known of a request's message: of one that has failed, before its completion.
 KnownMessage message_of(const Request& request) noexcept;

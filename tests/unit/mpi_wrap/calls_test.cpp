@@ -105,6 +105,10 @@ int test_any(int count, MPI_Request requests[], int* index, int* flag, MPI_Statu
   if (flag != nullptr) *flag = answer == MPI_SUCCESS ? 1 : 0;
   return wait_any(count, requests, index, status);
 }
+int isend(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request* request) {
+  *request = is_made;
+  return answer;
+}
 int comm_free(MPI_Comm*) { return answer; }
 int mrecv(void*, int, MPI_Datatype, MPI_Message*, MPI_Status*) { return answer; }
 int imrecv(void*, int, MPI_Datatype, MPI_Message*, MPI_Request*) { return answer; }
@@ -125,6 +129,7 @@ class Calls : public testing::Test {
                      {wire::kMPI_Test, reinterpret_cast<void*>(&test)},
                      {wire::kMPI_Waitany, reinterpret_cast<void*>(&wait_any)},
                      {wire::kMPI_Testany, reinterpret_cast<void*>(&test_any)},
+                     {wire::kMPI_Isend, reinterpret_cast<void*>(&isend)},
                      {wire::kMPI_Comm_free, reinterpret_cast<void*>(&comm_free)},
                      {wire::kMPI_Mrecv, reinterpret_cast<void*>(&mrecv)},
                      {wire::kMPI_Imrecv, reinterpret_cast<void*>(&imrecv)}};
@@ -207,6 +212,23 @@ TEST_F(Calls, RequestsThatStayWhenACallFailsAreOpen) {
   clusterprof_wrap_MPI_Waitany(2, requests, nullptr, MPI_STATUS_IGNORE);
   clusterprof_wrap_MPI_Testany(2, requests, nullptr, nullptr, MPI_STATUS_IGNORE);
   EXPECT_EQ(open_requests(), 2u);
+}
+
+// A thread without a slot waits for the request of another one, and its next request has the same handle.
+TEST_F(Calls, AHandleThatWasReusedUnseenIsNotTheEarlierRequest) {
+  start_receive(1);
+  start_receive(2);
+  is_measured = false;
+  MPI_Request received = request(1), sent = MPI_REQUEST_NULL;
+  clusterprof_wrap_MPI_Wait(&received, MPI_STATUS_IGNORE);
+  EXPECT_EQ(open_requests(), 2u) << "it may not have completed";
+  is_made = request(1);
+  clusterprof_wrap_MPI_Isend(nullptr, 0, MPI_BYTE, 1, 5, MPI_COMM_WORLD, &sent);
+  EXPECT_EQ(open_requests(), 1u);
+  // This one no call that is not measured has completed: the handle is of several that are complete.
+  is_made = request(2);
+  clusterprof_wrap_MPI_Isend(nullptr, 0, MPI_BYTE, 1, 5, MPI_COMM_WORLD, &sent);
+  EXPECT_EQ(open_requests(), 1u);
 }
 
 }  // namespace

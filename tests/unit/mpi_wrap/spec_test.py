@@ -299,8 +299,13 @@ class Output(unittest.TestCase):
                         self.wrapper("MPI_Mrecv").index("return real("))
         for f in spec.load(SPEC):
             made = [f.get(x).split()[:2][-1] for x in ("new_comm", "new_window", "new_file", "new_message") if f.get(x)]
-            if made and f.unwrapped is None and not f.hand:
-                self.assertIn(f") release(key_of(*{made[0]}));", self.wrapper(f.name))
+            starts = f.request_verb() in ("starts", "initializes")
+            if (made or starts) and f.unwrapped is None and not f.hand:
+                succeeded = self.wrapper(f.name).split("if (passed_on == MPI_SUCCESS")[1].split("return passed_on;")[0]
+                if made:
+                    self.assertIn(f" release(key_of(*{made[0]}));", succeeded)
+                if starts:
+                    self.assertIn(f" made_unseen(key_of(*{f.request_argument()}));", succeeded)
             if f.get("frees"):
                 self.assertIn("return pass_on_free(", self.wrapper(f.name))
 
