@@ -72,9 +72,8 @@ class Transfer {
   // kYes: it may wait for a long time, and the watcher may signal the thread meanwhile.
   explicit Transfer(Waits waits) noexcept
       : cut_(t_context.transfer.cut), handlers_(t_context.transfer.program_handlers) {
-    // The program jumped out of a call that was being continued.
-    const std::uintptr_t continued = t_context.transfer.continued_frame;
-    if (continued != 0 && continued < frame()) t_context.transfer.continued_frame = 0;
+    if (t_context.transfer.continued_frame != 0) [[unlikely]]
+      forget_if_left();
     if (waits == Waits::kNo) return;
     record_ = t_context.record;
     if (record_ != nullptr) record_->transfer_frame.store(frame(), std::memory_order_relaxed);
@@ -94,6 +93,17 @@ class Transfer {
   void note() noexcept { cut_ = t_context.transfer.cut; }
 
  private:
+  // The program may have jumped out of a call that was being continued. It has not if this one is made in a
+  // handler that runs on an alternate stack.
+  void forget_if_left() const noexcept {
+    const std::uintptr_t continued = t_context.transfer.continued_frame;
+    const auto is_on_own_stack = [](std::uintptr_t address) {
+      return address >= t_context.stack_low && address < t_context.stack_high;
+    };
+    const bool may_be_in_handler = is_on_own_stack(continued) && !is_on_own_stack(frame());
+    if (continued <= frame() && !may_be_in_handler) t_context.transfer.continued_frame = 0;
+  }
+
   ThreadRecord* record_ = nullptr;
   std::uint32_t cut_, handlers_;
 };

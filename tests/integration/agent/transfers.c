@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -53,6 +54,15 @@ static __thread volatile sig_atomic_t own_signals;
 static void on_own(int signal) {
   (void)signal;
   ++own_signals;
+}
+/* On an alternate stack, above that of the thread. */
+enum { kAlternateBytes = 65536 };
+static void* alternate;
+static int handlers_file;
+static int alternate_signal(void) { return SIGRTMIN + 6; }
+static void on_alternate(int signal) {
+  on_own(signal);
+  if (write(handlers_file, "", 1) != 1) abort();
 }
 static void pause_us(long us) {
   struct timespec rest = {us / 1000000, us % 1000000 * 1000};
@@ -203,6 +213,12 @@ static void* interrupt_softly(void* given) {
   struct trial* const t = given;
   wait_until_it_waits(t);
   pthread_kill(t->thread, SIGUSR2);
+  return NULL;
+}
+static void* interrupt_elsewhere(void* given) {
+  struct trial* const t = given;
+  wait_until_it_waits(t);
+  pthread_kill(t->thread, alternate_signal());
   return NULL;
 }
 static void* cancel(void* given) {
@@ -374,6 +390,11 @@ static long do_own(struct trial* t) {
   t->extra = own_signals;
   return result;
 }
+static long do_own_elsewhere(struct trial* t) {
+  const stack_t stack = {.ss_sp = alternate, .ss_size = kAlternateBytes};
+  if (sigaltstack(&stack, NULL) != 0) return -2;
+  return do_own(t);
+}
 static long do_own_socket(struct trial* t) {
   const long result = send(t->fds[1], t->bytes, kBytes, 0);
   t->extra = own_signals;
@@ -440,6 +461,7 @@ static const struct way kWays[] = {
     {"own_signal_pair", by_pair, do_own_socket, interrupt},
     {"own_signal_recv", by_pair, do_own_recv, interrupt},
     {"own_restarting_signal", by_pipe, do_own, interrupt_softly},
+    {"own_restarting_signal_elsewhere", by_pipe, do_own_elsewhere, interrupt_elsewhere},
     {"own_restarting_signal_pair", by_pair, do_own_socket, interrupt_softly},
     {"own_restarting_signal_recv", by_tcp, do_own_recv, interrupt_softly},
     {"nonblocking", by_pipe, do_nonblocking, NULL},
@@ -480,6 +502,13 @@ int main(int argc, char** argv) {
   sigaction(SIGPIPE, &action, NULL);
   action.sa_flags = SA_RESTART;
   sigaction(SIGUSR2, &action, NULL);
+  action.sa_handler = on_alternate;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
+  sigaction(alternate_signal(), &action, NULL);
+  /* What is mapped earlier is higher up. */
+  alternate = mmap(NULL, kAlternateBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  handlers_file = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (alternate == MAP_FAILED || handlers_file < 0) return 1;
   for (int i = 0; i < kCount; ++i) {
     struct trial* const t = &trials[i];
     t->way = &kWays[i];
