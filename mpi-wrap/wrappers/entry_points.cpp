@@ -10,7 +10,6 @@
 //                 library: the tool's own call of PMPI_X is what is recorded.
 #include <dlfcn.h>
 #include <link.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -19,6 +18,7 @@
 #include <atomic>
 
 #include "agent/agent_api.h"
+#include "agent/sigsafe/spin_wait.h"
 #include "formats/wire/mpi_functions.h"
 #include "mpi-wrap/generated/wrappers.hpp"
 #include "mpi-wrap/src/binary_interface.hpp"
@@ -35,6 +35,8 @@ namespace {
 enum : int { kUndecided = 0, kDeciding = 1, kPassThrough = 2, kMeasuring = 3 };
 std::atomic<int> decision;
 std::atomic<long> deciding_thread;
+// A thread has waited for the decision in vain; others need not try.
+std::atomic<bool> decision_takes_long;
 
 // Our own code, and the library's Fortran and C++ bindings: they are not the program's call site.
 int add_code_ranges(dl_phdr_info* info, std::size_t, void*) noexcept {
@@ -65,19 +67,27 @@ bool wanted(void* library) noexcept {
   return library_has_our_interface(library) && find_handles();
 }
 
-bool measuring(void* library) noexcept {
+// Any other value than kPassThrough and kMeasuring: this call cannot know.
+int decide(void* library) noexcept {
   int now = decision.load(std::memory_order_acquire);
-  if (now >= kPassThrough) return now == kMeasuring;
+  if (now >= kPassThrough) return now;
   const long self = syscall(SYS_gettid);
   now = kUndecided;
   if (!decision.compare_exchange_strong(now, kDeciding, std::memory_order_acq_rel)) {
-    while (now == kDeciding) {
-      // A call that the library makes to itself while it is asked for its version.
-      if (deciding_thread.load(std::memory_order_relaxed) == self) return false;
-      sched_yield();
+    // Half a second at least. A thread that is in a constructor of dlopen has the loader's lock, which who
+    // decides may need.
+    constexpr int kMostAttempts = 10'000;
+    int attempts = 0;
+    agent::wait_until([&] {
       now = decision.load(std::memory_order_acquire);
-    }
-    return now == kMeasuring;
+      // A call that the library makes to itself while it is asked for its version.
+      const bool is_own = deciding_thread.load(std::memory_order_relaxed) == self;
+      if (now != kDeciding || is_own || decision_takes_long.load(std::memory_order_relaxed)) return true;
+      if (++attempts < kMostAttempts) return false;
+      decision_takes_long.store(true, std::memory_order_relaxed);
+      return true;
+    });
+    return now;
   }
   deciding_thread.store(self, std::memory_order_relaxed);
   const bool yes = wanted(library);
@@ -90,8 +100,10 @@ bool measuring(void* library) noexcept {
     start_if_initialised();
   }
   deciding_thread.store(0, std::memory_order_relaxed);
-  decision.store(yes ? kMeasuring : kPassThrough, std::memory_order_release);
-  return yes;
+  decision_takes_long.store(false, std::memory_order_relaxed);
+  const int decided = yes ? kMeasuring : kPassThrough;
+  decision.store(decided, std::memory_order_release);
+  return decided;
 }
 
 // Called instead of a function that no loaded library has: the program tested whether the symbol exists (with
@@ -184,11 +196,12 @@ extern void* clusterprof_mpi_slots[];
   const Next next = next_definition(slot % 2 == 0 ? name : pmpi_name);
   const Next foreign = slot % 2 == 0 ? next_foreign(name, next) : Next{};
   const bool tool = foreign.function != nullptr && !foreign.is_library;
-  if (measuring(find_library())) {
+  const int decided = decide(find_library());
+  if (decided == kMeasuring) {
     void* wrapper = tool ? foreign.function : wrapper_of(number);
     if (wrapper != nullptr) target = wrapper;
-  } else if (decision.load(std::memory_order_acquire) == kDeciding) {
-    return target;  // undecided yet: ask again at the next call
+  } else if (decided != kPassThrough) {
+    return target;  // ask again at the next call
   } else if (next.is_wrapper) {
     target = next.function;
   } else if (tool) {

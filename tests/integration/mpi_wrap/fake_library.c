@@ -37,7 +37,9 @@ int PMPI_Get_library_version(char* version, int* length) {
   return 0;
 }
 #ifdef FAKE_ABI_MAJOR
+extern void fake_library_asked(void) __attribute__((weak));  // of first_calls.c
 int PMPI_Abi_get_version(int* major, int* minor) {
+  if (fake_library_asked) fake_library_asked();
   *major = FAKE_ABI_MAJOR;
   *minor = 0;
   return 0;
