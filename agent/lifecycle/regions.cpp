@@ -318,7 +318,7 @@ void begin_region(const RegionDomain& domain, RegionName name, std::int64_t n,
   const std::uint32_t index = region_of(segment, domain.hash, domain.name, key, name.text, parent, forward);
   if (index == wire::kNoRegion) count_drop(segment, wire::DropReason::kRegionTableFull);
 
-  RegionStack::Entry& entry = stack.entry[depth];
+  RegionStack::Entry entry;
   entry.index = index;
   entry.innermost = index != wire::kNoRegion ? index : parent;
   entry.key = key;
@@ -327,14 +327,18 @@ void begin_region(const RegionDomain& domain, RegionName name, std::int64_t n,
   entry.n = n;
   if (depth != 0 || !g_process.only_regions) {
     entry.start = begin_instance(index);
+    stack.entry[depth] = entry;
     std::atomic_signal_fence(std::memory_order_seq_cst);
     stack.depth = depth + 1;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    stack.entry[depth] = entry;  // a handler may have begun and ended another one there
     return;
   }
   const Locked locked;
   const std::uint64_t now_ns = monotonic_ns();
   if (!is_held_back()) push_go_on(context, now_ns);
   entry.start = {now_ns, false};
+  stack.entry[0] = entry;
   stack.depth = 1;
   if (!is_main(context)) return;
   g_main_is_outside = false;

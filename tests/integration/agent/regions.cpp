@@ -6,12 +6,14 @@
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -316,6 +318,32 @@ int cost() {
   return 0;
 }
 
+volatile sig_atomic_t handled;
+
+// Regions in a signal handler that comes at any instant, also while others begin and end.
+int handlers() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) {
+    clusterprof_region_begin("in handler");
+    clusterprof_region_end("in handler");
+    handled = handled + 1;
+  };
+  if (sigaction(SIGALRM, &action, nullptr) != 0) return 1;
+  const itimerval often = {{0, 100}, {0, 100}}, never = {};
+  setitimer(ITIMER_REAL, &often, nullptr);
+  const std::uint64_t end = now_ns() + 500'000'000;
+  std::uint64_t pairs = 0;
+  while (now_ns() < end) {
+    for (int i = 0; i < 1000; ++i, ++pairs) {
+      clusterprof_region_begin("outside");
+      clusterprof_region_end("outside");
+    }
+  }
+  setitimer(ITIMER_REAL, &never, nullptr);
+  printf("pairs %llu\nhandled %d\n", static_cast<unsigned long long>(pairs), static_cast<int>(handled));
+  return 0;
+}
+
 int stream() {
   constexpr std::size_t kBytes = 64u << 20;
   auto* const data =
@@ -387,6 +415,7 @@ int main(int argc, char** argv) {
   if (mode == "pauses_of_all") return pauses_of_all();
   if (mode == "parts") return parts();
   if (mode == "cost") return cost();
+  if (mode == "handlers") return handlers();
   if (mode == "stream") return stream();
   if (mode == "pipe") return waits(false, false);
   if (mode == "socket") return waits(true, false);

@@ -380,6 +380,18 @@ TEST(Regions, AreWholeInSamplesAtAnyInstant) {
   EXPECT_GT(outside, 100u);
 }
 
+TEST(Regions, OfSignalHandlersLeaveThoseThatTheyInterruptAlone) {
+  const Outcome outcome = run_mode("handlers");
+  const ProcessLog& process = outcome.processes.at(0);
+  auto regions = regions_of(process);
+  EXPECT_EQ(static_cast<double>(regions["outside"].count), outcome.numbers.at("pairs"));
+  EXPECT_EQ(static_cast<double>(regions["in handler"].count + regions["outside/in handler"].count),
+            outcome.numbers.at("handled"));
+  EXPECT_EQ(regions.size(), 3u);
+  EXPECT_GT(outcome.numbers.at("handled"), 100);
+  EXPECT_EQ(process.drops(wire::DropReason::kRegionMismatch), 0u);
+}
+
 // The header alone: the program runs as it would without.
 TEST(Regions, DoNothingWithoutTheAgent) {
   for (const std::string& program : {kRegions, kFixed})
