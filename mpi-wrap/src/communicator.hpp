@@ -18,11 +18,12 @@ namespace clusterprof::mpi_wrap {
 
 struct Communicator {
   std::uint64_t identity;
-  std::uint32_t index;       // in the segment's table, wire::kNoPath when it is full
-  std::uint32_t references;  // handles that mean it, requests that have events
-  std::uint32_t children;    // communicators made from it by calls collective over it
-  std::int32_t rank, size;   // in the local group
-  std::int32_t lowest;       // lowest world rank among the members and the peers
+  std::uint32_t index;             // in the segment's table, wire::kNoPath when it is full
+  std::uint32_t references;        // handles that mean it, requests that have events
+  std::uint32_t children;          // communicators made from it by calls collective over it
+  std::uint32_t claimed_receives;  // numbered ones that calls wait for (requests.hpp)
+  std::int32_t rank, size;         // in the local group
+  std::int32_t lowest;             // lowest world rank among the members and the peers
   bool inter;
   // The processes that messages go to: the members, or the remote group of an intercommunicator.
   RankMap peers;

@@ -68,7 +68,9 @@ void add_allowance() noexcept {
   if (allowance > kMaxAllowance) allowance = kMaxAllowance;
 }
 
-bool may_look_at_all() noexcept {
+// False: the cost would be too high, or receives that are claimed could not be seen.
+bool may_look_at_all(const Communicator& communicator) noexcept {
+  if (communicator.claimed_receives != 0) return false;
   const std::uint32_t slots = table.capacity();
   if (slots <= kFewSlots) return true;
   if (allowance < slots) return false;
@@ -194,7 +196,7 @@ void each_numbered(const Request& receive, std::uint32_t first, Visit&& visit) n
   });
 }
 
-// It would take too long to find out which numbers are right.
+// Which numbers are right cannot be found out.
 void give_up_receives(Communicator& communicator) noexcept {
   lose_track(wire::kReceivesUnseen);
   communicator.receives_lost = communicator.receives_given_up = true;
@@ -210,7 +212,7 @@ bool may_match_nothing(const Request& receive) noexcept {
   if (next == nullptr) return false;
   const std::uint32_t behind = *next - receive.sequence - 1;
   if (behind == 0) return true;
-  if (!may_look_at_all()) {
+  if (!may_look_at_all(communicator)) {
     give_up_receives(communicator);
     return false;
   }
@@ -227,7 +229,7 @@ void return_number(const Request& cancelled) noexcept {
       find_next_number(communicator, cancelled.peer, cancelled.tag, Direction::kReceived);
   if (next == nullptr) return;
   if (--*next == cancelled.sequence) return;
-  if (!may_look_at_all()) return give_up_receives(communicator);
+  if (!may_look_at_all(communicator)) return give_up_receives(communicator);
   each_numbered(cancelled, cancelled.sequence + 1, [](Request& other) { --other.sequence; });
 }
 
@@ -256,7 +258,7 @@ void lose_numbers(Request& receive) noexcept {
   const bool is_last = next != nullptr && *next <= receive.sequence;
   if (next != nullptr) *next = SequenceTable::kLost;
   if (is_last || communicator.receives_given_up) return;
-  if (!may_look_at_all()) return give_up_receives(communicator);
+  if (!may_look_at_all(communicator)) return give_up_receives(communicator);
   // Those that have moved up when this one was to be cancelled.
   each_numbered(receive, receive.sequence, [](Request& other) { other.unmatched = true; });
 }
@@ -544,6 +546,15 @@ void pending_receive_freed(HandleKey key, const MPI_Status* status) noexcept {
   if (!status_cancelled(*status) && status->MPI_SOURCE != MPI_PROC_NULL) number_late(*request, *status);
 }
 
+namespace {
+
+void count_claimed(const Request& request, std::uint32_t change) noexcept {
+  if (is_receive_with_events(request) && !request.numbered_late)
+    request.communicator->claimed_receives += change;
+}
+
+}  // namespace
+
 void claim(const MPI_Request* requests, int count, Claimed* claimed) noexcept {
   const LockIf held(lock, state.shared);
   for (int i = 0; i < count; ++i) {
@@ -553,6 +564,7 @@ void claim(const MPI_Request* requests, int count, Claimed* claimed) noexcept {
     Request* const found = table.find(key);
     if (found == nullptr || found->persistent != nullptr) continue;
     claimed[i].request = remove(found);
+    count_claimed(claimed[i].request, 1);
     Request* const send = claimed[i].request.has_send ? table.find(key | kSendHalf) : nullptr;
     if (send != nullptr) claimed[i].send = remove(send);
   }
@@ -564,6 +576,7 @@ void complete_claimed(const EndedCall& call, HandleKey key, Claimed& claimed, co
   if (claimed.recording != recording) claimed.request.key = claimed.send.key = 0;
   for (Request* request : {&claimed.send, &claimed.request}) {
     if (request->key == 0) continue;
+    count_claimed(*request, ~0u);
     complete_one(call, *request, status, how);
     free_request(*request);
   }
@@ -582,6 +595,7 @@ void put_back(Claimed& claimed) noexcept {
   if (claimed.recording != recording) claimed.request.key = claimed.send.key = 0;
   for (Request* request : {&claimed.request, &claimed.send}) {
     if (request->key == 0) continue;
+    count_claimed(*request, ~0u);
     forget_locked(request->key);
     if (insert(*request, true)) continue;
     if (request->kind == RequestKind::kReceive) lose_track(wire::kReceivesUnseen);

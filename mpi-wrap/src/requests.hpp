@@ -40,7 +40,9 @@ void complete(const EndedCall& call, HandleKey key, const MPI_Status* status, Co
 
 // With MPI_THREAD_MULTIPLE, the library may give a handle to another thread's request before the call that
 // completed it has returned. So requests are taken out of the table before such a call, and those that the
-// call has not completed are put back. Persistent requests keep their handles and stay.
+// call has not completed are put back. Persistent requests keep their handles and stay. Whatever looks at the
+// table does not see those that are out of it: they are not counted as open, nor described for other calls.
+// If numbers of a communicator's receives have to move meanwhile, all of them are given up.
 struct Claimed {
   Request request, send;    // key 0: none; the send of MPI_Isendrecv
   std::uint32_t recording;  // how often all requests had been forgotten

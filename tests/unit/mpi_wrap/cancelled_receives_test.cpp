@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "mpi-wrap/src/communicator_handles.hpp"
@@ -41,6 +42,15 @@ MPI_Status status_of(bool cancelled) {
   status.count_hi_and_cancelled = cancelled ? 1 : 0;
 #endif
   return status;
+}
+
+template <typename Handle = MPI_Request>
+Handle handle(HandleKey key) {
+  if constexpr (std::is_pointer_v<Handle>) {
+    return reinterpret_cast<Handle>(key);
+  } else {
+    return static_cast<Handle>(key);
+  }
 }
 
 class CancelledReceives : public testing::Test {
@@ -165,6 +175,36 @@ TEST_F(CancelledReceives, TakeABoundedTime) {
   std::uint32_t number = 7;
   EXPECT_TRUE(take_number(*communicator_, 3, 5, Direction::kSent, number));
   EXPECT_EQ(number, 0u);
+}
+
+// With MPI_THREAD_MULTIPLE another thread waits for a later one, which is not among the others then.
+TEST_F(CancelledReceives, GiveUpTheNumbersOfReceivesThatAnotherCallWaitsFor) {
+  const MPI_Status status = status_of(false);
+  for (HandleKey key = 1; key <= 3; ++key) post(key, 3, 5);
+  Claimed claimed[2] = {};
+  const MPI_Request waited_for[] = {handle(2), handle(3)};
+  claim(waited_for, 2, claimed);
+  try_cancel(1);
+  EXPECT_TRUE(communicator_->receives_given_up);
+  complete_claimed(call_, 2, claimed[0], &status, Completion::kGood);
+  put_back(claimed[1]);
+  EXPECT_EQ(communicator_->claimed_receives, 0u);
+  complete(1, true, true);
+  complete(3, true, false);
+  EXPECT_TRUE(numbers().empty());
+}
+
+TEST_F(CancelledReceives, AreCountedWhereOthersAreNoLongerWaitedFor) {
+  for (HandleKey key = 1; key <= 3; ++key) post(key, 3, 5);
+  Claimed claimed[1] = {};
+  const MPI_Request waited_for = handle(3);
+  claim(&waited_for, 1, claimed);
+  put_back(claimed[0]);
+  try_cancel(1);
+  EXPECT_FALSE(communicator_->receives_given_up);
+  complete(1, true, true);
+  for (const HandleKey left : {2, 3}) complete(left, true, false);
+  EXPECT_EQ(numbers(), (std::vector<std::uint32_t>{0, 1}));
 }
 
 }  // namespace
