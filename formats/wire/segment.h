@@ -63,6 +63,7 @@ enum class DropReason : std::uint32_t {
   kNoThreadSlot,   // a thread beyond thread_slots
   kCodeTableFull,  // Python code object that could not be described
   kPathArenaFull,  // MPI call counted without its call path
+  // Or there is no memory for a request, whose bytes are missing.
   kMpiSiteTableFull,
   kMpiPeerTableFull,
   kCommunicatorTableFull,
@@ -70,7 +71,8 @@ enum class DropReason : std::uint32_t {
   kFaultInWalk,       // a guarded read faulted; the rest of that walk was dropped
   kTimerFailed,       // a thread's timer could not be made
   kCounterFailed,     // PAPI could not count on a thread
-  kMpiEventRingFull,  // or the thread has no ring: the event is missing in the analysis of waiting
+  kMpiEventRingFull,  // or no ring, or no memory for a number: the event is missing in the analysis of
+                      // waiting
   kSignalBlocked,     // a thread blocks the sampling signal by a way that our functions do not see
   kRegionTableFull,   // an instance of a region that counts as the region around it
   kRegionMismatch,    // the end of a region that was not the innermost one, or of none

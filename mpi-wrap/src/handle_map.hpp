@@ -25,9 +25,11 @@ class HandleMap {
     return nullptr;
   }
 
-  // Replaces the key's object and returns the old one, or null. `full` is set if the key was not inserted.
+  // Replaces the key's object and returns the old one, or null. `full` is set if the key was not inserted:
+  // there is no room, or the handle is null.
   Object* insert(std::uint64_t key, Object* object, bool& full) noexcept {
-    full = false;
+    full = key <= kErased;
+    if (full) return nullptr;
     std::uint32_t chosen = kCapacity;
     for (std::uint32_t i = slot_of(mix(key), kCapacity), n = 0; n < kCapacity; ++n, i = next(i)) {
       const std::uint64_t there = slots_[i].key.load(std::memory_order_relaxed);

@@ -132,7 +132,8 @@ class Record {
 
   // Bytes and objects count: the call succeeded and MPI runs.
   bool counts() const noexcept { return succeeded_ && call_.segment != nullptr && state.running; }
-  // The same, but also true for a receive that failed because its message was too long.
+  // The same, but also true for a call that failed because a message was too long: it was received, and a
+  // collective operation took place.
   bool has_message(int returned) const noexcept {
     return counts() || (call_.segment != nullptr && state.running && is_truncated(returned));
   }

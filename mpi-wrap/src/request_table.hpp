@@ -94,8 +94,8 @@ struct alignas(64) Request {
   bool sized : 1;
   // MPI_Cancel was called. Whether the request was cancelled is known when it completes.
   bool cancel_tried : 1;
-  // A receive whose message is not known, or a send without a number.
-  bool unmatched : 1;
+  // A receive whose message is not known, a send without a number, or a partitioned send that has not left.
+  bool has_no_event : 1;
   // Started while recording was paused, so its completion has no event.
   bool paused : 1;
   // A call that is not measured may have completed or freed it.

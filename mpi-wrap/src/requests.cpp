@@ -183,7 +183,7 @@ Operation operation_of(const Request& request) noexcept {
 }
 
 // Visits receives of the same messages with a number of at least `first`. The caller has made sure that the
-// whole table may be inspected.
+// whole table may be inspected, and that none is claimed.
 template <typename Visit>
 void each_numbered(const Request& receive, std::uint32_t first, Visit&& visit) noexcept {
   looked_at += table.capacity();
@@ -260,7 +260,7 @@ void lose_numbers(Request& receive) noexcept {
   if (is_last || communicator.receives_given_up) return;
   if (!may_look_at_all(communicator)) return give_up_receives(communicator);
   // Those that have moved up when this one was to be cancelled.
-  each_numbered(receive, receive.sequence, [](Request& other) { other.unmatched = true; });
+  each_numbered(receive, receive.sequence, [](Request& other) { other.has_no_event = true; });
 }
 
 // For a receive that gets its number only when it completes. False: it has none.
@@ -288,7 +288,8 @@ void complete_receive(const EndedCall& call, Request& request, const MPI_Status&
     if (site != nullptr) add(site->recv_bytes, bytes, state.shared);
     count_size(call.segment, request.op, bytes, state.shared);
   }
-  if (request.communicator == nullptr || request.unmatched || request.communicator->receives_given_up) return;
+  if (request.communicator == nullptr || request.has_no_event || request.communicator->receives_given_up)
+    return;
   if (request.numbered_late) {
     end_late_numbering(request);
     if (!got_message) return;
@@ -313,7 +314,7 @@ void complete_one(const EndedCall& call, Request& request, const MPI_Status* sta
   if (request.kind == RequestKind::kReceive) {
     if (status != nullptr) return complete_receive(call, request, *status, how);
     if (is_receive_with_events(request)) lose_track(wire::kReceivesUnseen);
-  } else if (request.communicator == nullptr || request.unmatched) {
+  } else if (request.communicator == nullptr || request.has_no_event) {
     return;
   } else if (request.kind == RequestKind::kSend) {
     if (request.cancel_tried && status != nullptr && status_cancelled(*status)) return retract_send(request);
@@ -333,17 +334,17 @@ void start_partitioned(Request& request, PartitionedOperation& partitioned) noex
 void start_one(const EndedCall& call, Request& request) noexcept {
   Communicator& communicator = *request.communicator;
   request.start_ns = call.enter_ns;
-  request.unmatched = false;
+  request.has_no_event = false;
   request.paused = call.paused;
   if (PartitionedOperation* const partitioned = partitioned_of(request)) {
     start_partitioned(request, *partitioned);
-    request.unmatched = request.kind == RequestKind::kSend;  // until it leaves
+    request.has_no_event = request.kind == RequestKind::kSend;  // until it leaves
     return;
   }
   switch (request.kind) {
     case RequestKind::kSend:
       if (!take_number(communicator, request.peer, request.tag, Direction::kSent, request.sequence)) {
-        request.unmatched = true;
+        request.has_no_event = true;
         return;
       }
       count_operation(call, state.shared);
@@ -451,7 +452,7 @@ void number_receive(Request& request) noexcept {
   if (next != nullptr) {
     request.sequence = (*next)++;
   } else {
-    request.unmatched = true;
+    request.has_no_event = true;
     lose_track(wire::kReceivesUnseen);
   }
 }
@@ -519,7 +520,7 @@ void try_cancel(HandleKey key) noexcept {
     request->cancel_tried = true;
   } else if (request->kind == RequestKind::kReceive && !request->counted) {
     request->cancel_tried = true;
-    if (request->numbered_late || request->unmatched || !may_match_nothing(*request)) return;
+    if (request->numbered_late || request->has_no_event || !may_match_nothing(*request)) return;
     // Where it matches nothing, those posted from here on must not wait for it. Where it has matched, the
     // matching puts those of one name in the order of their posting.
     return_number(*request);
@@ -687,7 +688,7 @@ bool partitions_ready(HandleKey key, int count, std::uint64_t enter_ns, Operatio
   }
   partitioned->done = partitioned->partitions;
   request->start_ns = enter_ns;
-  request->unmatched = request->paused = false;
+  request->has_no_event = request->paused = false;
   left = operation_of(*request);
   return true;
 }
@@ -696,7 +697,7 @@ void leaving_unseen(HandleKey key) noexcept {
   const LockIf held(lock, state.shared);
   Request* const request = table.find(key);
   if (request != nullptr && request->kind == RequestKind::kSend && partitioned_of(*request) != nullptr)
-    request->unmatched = true;
+    request->has_no_event = true;
 }
 
 bool partition_arrived(HandleKey key, int partition, Operation& whole) noexcept {
@@ -766,7 +767,7 @@ KnownMessage message_of(const Request& request) noexcept {
   about.peer = Pending::peer_of(request);
   about.tag = request.tag == MPI_ANY_TAG ? wire::kAnyTag : tag_of(request);
   // Partitioned messages have no number among those of the program's tag.
-  if (!request.numbered_late && !request.unmatched && request.sequence != SequenceTable::kLost &&
+  if (!request.numbered_late && !request.has_no_event && request.sequence != SequenceTable::kLost &&
       partitioned_of(request) == nullptr)
     about.number = request.sequence;
   return about;

@@ -32,6 +32,18 @@ TEST(HandleMap, AgreesWithStdMapUnderRandomUse) {
   }
 }
 
+TEST(HandleMap, HasNoNullHandle) {
+  static HandleMap<int, 8> map;
+  int object = 1, other = 2;
+  bool full = false;
+  map.insert(5, &object, full);
+  map.erase(5);
+  EXPECT_EQ(map.insert(0, &other, full), nullptr);
+  EXPECT_TRUE(full);
+  EXPECT_EQ(map.find(0), nullptr);
+  EXPECT_EQ(map.erase(0), nullptr);
+}
+
 TEST(HandleMap, ForgetsAll) {
   static HandleMap<int, 8> map;
   int objects[] = {1, 2, 3};
