@@ -117,10 +117,11 @@ void begin_as_child() noexcept {
   close_inherited_connection();
   begin_as_created_by(*parents);
   if (g_options.no_children || !open_process(parents, t_one_thread)) leave_allocations_alone();
+  // A handler of the program's may have forked in the middle of a search.
   if (interrupts)
     blank_segment(parents);
   else
-    unmap_segment(parents);
+    blank_header(parents);
 }
 
 void after_fork_in_child() noexcept {

@@ -338,6 +338,9 @@ void unmap_segment(wire::SegmentHeader* segment) noexcept { unmap_memory(segment
 
 namespace {
 
+constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kHeaderBytes = (sizeof(wire::SegmentHeader) + kPage - 1) / kPage * kPage;
+
 // The memory is mapped elsewhere first: a mapping in this place that fails, as it may with
 // vm.overcommit_memory=2, can leave a hole.
 bool put_zeroed_memory(std::uint8_t* at, std::uint64_t bytes) noexcept {
@@ -353,12 +356,17 @@ bool put_zeroed_memory(std::uint8_t* at, std::uint64_t bytes) noexcept {
 }  // namespace
 
 void blank_segment(wire::SegmentHeader* segment) noexcept {
-  constexpr std::uint64_t kPage = 4096;
-  constexpr std::uint64_t kHeader = (sizeof(wire::SegmentHeader) + kPage - 1) / kPage * kPage;
   const std::uint64_t bytes = segment->segment_bytes;
   auto* const at = reinterpret_cast<std::uint8_t*>(segment);
   // With an empty header our code hardly looks at the rest, which may stay the parent's.
-  if (put_zeroed_memory(at, kHeader)) put_zeroed_memory(at + kHeader, bytes - kHeader);
+  if (put_zeroed_memory(at, kHeaderBytes)) put_zeroed_memory(at + kHeaderBytes, bytes - kHeaderBytes);
+}
+
+void blank_header(wire::SegmentHeader* segment) noexcept {
+  const std::uint64_t bytes = segment->segment_bytes;
+  auto* const at = reinterpret_cast<std::uint8_t*>(segment);
+  put_zeroed_memory(at, kHeaderBytes);
+  unmap_memory(at + kHeaderBytes, bytes - kHeaderBytes);
 }
 
 namespace {

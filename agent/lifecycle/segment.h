@@ -15,6 +15,8 @@ void unmap_segment(wire::SegmentHeader* segment) noexcept;
 // The same, but leaves zeroed memory there for code of ours that goes on with it, as far as there is memory.
 // Never a hole.
 void blank_segment(wire::SegmentHeader* segment) noexcept;
+// Unmaps the rest, too: for code that only looks whether a path is known.
+void blank_header(wire::SegmentHeader* segment) noexcept;
 // How long the thread that made the process's first segment had waited for a processor by then; 0 if the
 // kernel does not tell.
 std::uint64_t run_delay_at_start_ns() noexcept;

@@ -84,6 +84,14 @@ TEST(Agent, PathsAreRightAlthoughAHandlerAsksForPathsJumpsOutAndForks) {
   }
 }
 
+TEST(Agent, AForkAtAnyInstructionOfALookAtAKnownPathHarmsNoChild) {
+  const Outcome outcome = run({CLUSTERPROF_TEST_TARGET, "forked_paths"}, {});
+  ASSERT_TRUE(WIFEXITED(outcome.wait_status) && WEXITSTATUS(outcome.wait_status) == 0) << outcome.output;
+  EXPECT_GT(outcome.numbers.at("forks"), 50);
+  EXPECT_EQ(outcome.numbers.at("failed"), 0);
+  EXPECT_EQ(outcome.numbers.at("same"), 1);
+}
+
 // The handler comes before each instruction, and asks for a path itself. Once the search has begun it finds
 // none.
 TEST(Agent, AHandlerAtAnyInstructionOfASearchForAPathLeavesItAlone) {

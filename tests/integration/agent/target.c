@@ -933,6 +933,30 @@ static int do_stepped_paths(int more) {
   return 0;
 }
 
+/* A handler forks before each instruction of a look at a path that is known. The child goes on with it. */
+enum { kMostForks = 250 };
+static void fork_at_step(int signal, siginfo_t* info, void* context) {
+  (void)signal, (void)info;
+  const pid_t child = fork();
+  int status = 0;
+  is_child = child == 0;
+  if (!is_child && (child < 0 || waitpid(child, &status, 0) != child || status != 0)) ++steps_wrong;
+  if (++steps_before == kMostForks || is_child) ((ucontext_t*)context)->uc_mcontext.gregs[REG_EFL] &= ~0x100;
+}
+static int do_forked_paths(void) {
+  if (clusterprof_agent_v1 == NULL) return 1;
+  api = clusterprof_agent_v1();
+  if (api->segment() == NULL) return 2;
+  struct sigaction action = {.sa_sigaction = fork_at_step, .sa_flags = SA_SIGINFO};
+  if (sigaction(SIGTRAP, &action, NULL) != 0) return 3;
+  clusterprof_call_path path[2];
+  for (volatile int i = 0; i < 2; ++i) path[i] = path_in_steps(i == 1); /* by one call */
+  if (is_child) _exit(path[1].hash == 0);
+  printf("forks %d\nfailed %d\nsame %d\n", steps_before, steps_wrong,
+         path[0].hash != 0 && path[0].hash == path[1].hash);
+  return 0;
+}
+
 /* On a stack of the program's own, whose ends are not known, the handler jumps out of the search. */
 static ucontext_t of_main, of_coroutine;
 static int found_after_jump;
@@ -1147,6 +1171,7 @@ static int dispatch(int argc, char** argv) {
   if (strcmp(what, "many_paths") == 0) return do_many_paths(number);
   if (strcmp(what, "interrupted_paths") == 0) return do_interrupted_paths(number, argc > 3);
   if (strcmp(what, "stepped_paths") == 0) return do_stepped_paths(number);
+  if (strcmp(what, "forked_paths") == 0) return do_forked_paths();
   if (strcmp(what, "paths_in_coroutine") == 0) return do_paths_in_coroutine();
   if (strcmp(what, "fork_after_jump") == 0) return do_fork_after_jump();
   if (strcmp(what, "limits") == 0) return do_limits();
