@@ -769,6 +769,12 @@ class Server::Impl {
     malloc_trim(0);
   }
 
+  // Debug information of large programs takes hundreds of megabytes, which must not be what kills the job.
+  [[nodiscard]] bool has_room_for_lines() const {
+    constexpr std::uint64_t kRoomForLines = 2ull << 30;
+    return memory_limit_.left_bytes().value_or(kRoomForLines) >= kRoomForLines;
+  }
+
   void update_series() {
     if (!off_since_) update_series(instant_now().mono_ns);
   }
@@ -1057,11 +1063,14 @@ class Server::Impl {
       release_launcher();
       return;
     }
-    // With all lines if this may be the last shard.
-    const bool all_lines = processors_had_room() || terminate_at_ || release_after_write_;
+    // With all lines if this may be the last shard. Where memory is short, first with those that are known.
+    const bool memory_is_short = std::exchange(memory_is_short_, false);
+    const bool lines_are_due = !memory_is_short && std::exchange(lines_are_due_, false);
+    const bool all_lines = processors_had_room() || terminate_at_ || release_after_write_ || lines_are_due;
+    if (memory_is_short && !all_lines && has_room_for_lines()) lines_are_due_ = write_again_ = true;
     write_begun_ = write_asked_;
     const bool urgent = terminate_at_ || release_after_write_ || write_begun_ != write_done_ ||
-                        std::exchange(memory_is_short_, false);
+                        memory_is_short || lines_are_due;
     if (!checkpointer_->start(std::move(snapshot),
                               urgent ? ShardFile::Which::kUrgent : ShardFile::Which::kCheckpoint, all_lines))
       (void)set_urgent(urgency_.urgent());
@@ -1154,6 +1163,7 @@ class Server::Impl {
   ProcessorShare processor_share_{options_.max_cpu_percent / 100};
   std::chrono::nanoseconds waited_{};  // for it
   bool write_again_ = false;
+  bool lines_are_due_ = false;  // in the shard after the one that was written because memory was short
   MemoryLimit memory_limit_{read_text("/proc/self/cgroup").value_or(""), options_.control_groups};
   MemoryLookTimes page_looks_{kernel_gives_up_lock()};
   PageWatch pages_{io_, [](pid_t pid, const std::string& nodes) { return read_process_memory(pid, nodes); },
