@@ -80,6 +80,12 @@ const clusterprof_agent_api kAgent = [] {
   return api;
 }();
 
+}  // namespace
+
+const clusterprof_agent_api* agent = &kAgent;
+
+namespace {
+
 // --- the library ---
 
 int answer;           // what calls return
