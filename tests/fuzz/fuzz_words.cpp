@@ -128,7 +128,8 @@ void slurm_request(Input& input) {
   const slurm::UserFacts user = {[] { return false; }, [] { return std::string("user"); }};
   for (const auto& asked : {std::optional<std::string>(option), std::optional<std::string>()}) {
     const slurm::Decision decision = slurm::decide(asked, site, job, user);
-    const slurm::Step step{option.size() % 2 == 0, "user", "/home/user"};
+    const slurm::Step step{option.size() % 2 == 0, [] { return std::string("user"); },
+                           [] { return std::string("/home/user"); }};
     for (const auto& [name, value] : slurm::activate(decision, site, step, job))
       require(name.starts_with("CLUSTERPROF_") || name == "LD_PRELOAD", "a variable that is not ours");
     if (decision.kind != slurm::Decision::kActivate) continue;
@@ -178,7 +179,8 @@ void lists(Input& input) {
     for (const auto& [first, last] : ranks) require(0 <= first && first <= last, "a rank list of no ranks");
   if (const auto event = cli::parse_sample_on(text))
     require(!event.value().event.empty(), "an event without a name");
-  if (const auto numbers = clusterprof::parse_number_list(text)) require(!numbers->empty(), "a list of nothing");
+  if (const auto numbers = clusterprof::parse_number_list(text))
+    require(!numbers->empty(), "a list of nothing");
   (void)cli::is_of_job(cli::job_in_name(text), as_argument(input.line()));
 }
 
