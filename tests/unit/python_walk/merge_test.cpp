@@ -398,7 +398,7 @@ TEST_F(CountingMergeTest, TruncatedNativeStackAlignsAtTheLeaf) {
 TEST_F(MergeTest, LearnsPartsOfTheEvalLoop) {
   module_table_refresh(nullptr);
   const auto part = reinterpret_cast<std::uint64_t>(&part_of_the_loop);
-  runtime_.interpreter = {part & ~std::uint64_t{0xffff}, part + 0x10000};
+  runtime_.interpreter = {part - 0x10000, part + 0x10000};
   ASSERT_FALSE(is_eval_code(runtime_, part + 2));
   native({part + 2, part - 0x100});
   activation(inside(0), 1);
