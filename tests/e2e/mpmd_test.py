@@ -71,11 +71,11 @@ class OneAfterTheOther(recording.RecordingTest):
     """Ranks are scripts that record several programs."""
 
     def run_scripts(self, flavour, script):
-        self.need(recording.program(flavour, "traffic"))
+        self.need(recording.program(flavour, "stencil"))
         names = {"openmpi": "OMPI_COMM_WORLD_RANK", "mpich": "PMI_RANK"}
         record = f"{recording.CLUSTERPROF} -q -o {self.directory}/run"
         return self.bare([*recording.launcher(flavour, 2), "sh", "-c", f"rank=${names[flavour]}; {script}; exit $?", "sh"],
-                         env={**os.environ, "record": record, "traffic": recording.program(flavour, "traffic")})
+                         env={**os.environ, "record": record, "program": recording.program(flavour, "stencil") + " 64 3"})
 
     def test_a_rank_prepares_what_another_one_waits_for(self):
         """The launcher of its first program waits for the other rank, which waits in MPI_Init for its next program."""
@@ -83,14 +83,14 @@ class OneAfterTheOther(recording.RecordingTest):
             with self.subTest(flavour=flavour):
                 first = "if [ $rank = 0 ]; then $record sh -c 'touch begun; sleep 1'; " \
                         "else until [ -e begun ]; do sleep 0.05; done; fi"
-                done = self.run_scripts(flavour, f"{first}; $record $traffic")
+                done = self.run_scripts(flavour, f"{first}; $record $program")
                 self.assertEqual(done.returncode, 0, done.stderr.decode(errors="replace"))
                 recording.await_writers(os.path.join(self.directory, "run"))
                 os.rename(os.path.join(self.directory, "run"), os.path.join(self.directory, "run-" + flavour))
                 os.remove(os.path.join(self.directory, "begun"))
 
     def test_all_ranks_prepare(self):
-        done = self.run_scripts("openmpi", "$record sleep 0.$rank && $record $traffic")
+        done = self.run_scripts("openmpi", "$record sleep 0.$rank && $record $program")
         self.assertEqual(done.returncode, 0, done.stderr.decode(errors="replace"))
 
 
