@@ -96,7 +96,8 @@ class Awaited(recording.RecordingTest):
         wait_s = own["join"] + own["child"]
         for kind, least_s in (("network", 2 * wait_s), ("pipe", wait_s)):
             rows = [row for row in report["off_cpu"] if row["kind"] == kind]
-            self.assertEqual(sum(row["main_thread_s"] for row in rows), 0, rows)
+            # The main thread itself is there for moments, as when it takes what the pool has done.
+            self.measured_below(sum(row["main_thread_s"] for row in rows), 0.1, f"{kind} of the main thread")
             self.measured_above(sum(row["time_s"] for row in rows), 0.9 * least_s, kind)
         for name in ("in_recv", "in_accept", "in_read"):
             self.measured_below(self.function(report, name)["active_total_s"], 0.1, name)
