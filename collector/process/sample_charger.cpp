@@ -268,7 +268,7 @@ void SampleCharger::take_stack(RecordedThread& thread, std::uint32_t slot, const
                         context.in_syscall && waits_for_events(record.syscall_nr), target.path);
   take_mutex(thread, record, blocked, target, charged, time_ns);
   const PlacesOfThread::Look look = {time_ns, record.cpu_ns, blocked, charged.waited_ns};
-  thread.places.note(look, target.path);
+  thread.places.note(look, target.path, function_of(target.path));
   count(thread, record, blocked, target, charged);
   if (holds_places_) return;
   know_thread(thread, blocked, target, charged);
@@ -484,15 +484,18 @@ std::uint32_t SampleCharger::task_row(const RecordedThread& thread, const RingSa
                               {name, sample.record.task_name_bytes});
 }
 
+// The exact address differs from sample to sample: what was called from one place is counted as one.
+std::uint32_t SampleCharger::function_of(std::uint32_t path) const {
+  const RawTables& tables = store_.tables();
+  const bool is_exact = path != 0 && tables.frames[tables.nodes[path].frame].kind == RawKind::kNativeExact;
+  const std::uint32_t parent = tables.nodes[path].parent;
+  return is_exact && parent != 0 ? parent : path;
+}
+
 void SampleCharger::know_thread(RecordedThread& thread, bool blocked, const ChargeTarget& target,
                                 const ThreadAccount::Charged& charged) const {
   thread.last_path = target.path;
-  // The exact address differs from sample to sample: what was called from one place is counted as one.
-  const RawTables& tables = store_.tables();
-  const bool is_exact =
-      target.path != 0 && tables.frames[tables.nodes[target.path].frame].kind == RawKind::kNativeExact;
-  const std::uint32_t parent = tables.nodes[target.path].parent;
-  const std::uint32_t counted_as = is_exact && parent != 0 ? parent : target.path;
+  const std::uint32_t counted_as = function_of(target.path);
   if (!blocked && target.category != shard::Category::kIdle) {
     thread.busiest.add(counted_as, target.path, charged.wall_ns);
   } else if (target.category == shard::Category::kIo) {

@@ -176,6 +176,7 @@ class SampleCharger {
   void count(RecordedThread& thread, const wire::SampleRecord& record, bool blocked,
              const ChargeTarget& target, const ThreadAccount::Charged& charged);
   // What the sample says of the thread, besides where its time is charged to.
+  [[nodiscard]] std::uint32_t function_of(std::uint32_t path) const;
   void know_thread(RecordedThread& thread, bool blocked, const ChargeTarget& target,
                    const ThreadAccount::Charged& charged) const;
   [[nodiscard]] Place place_of(const ChargeTarget& target, const wire::SampleRecord& record) const;

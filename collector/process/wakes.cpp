@@ -19,7 +19,7 @@ auto first_from(Events& events, std::uint64_t time_ns) {
 
 }  // namespace
 
-void PlacesOfThread::note(const Look& look, std::uint32_t path) {
+void PlacesOfThread::note(const Look& look, std::uint32_t path, std::uint32_t function) {
   std::uint64_t for_ns = 0;
   if (look.blocked) {
     for_ns = look.waited_ns;
@@ -32,13 +32,23 @@ void PlacesOfThread::note(const Look& look, std::uint32_t path) {
   if (!places_.empty() && places_.back().path == path) return;
   const std::uint64_t from_ns = std::max(look.time_ns - std::min(look.time_ns, for_ns),
                                          places_.empty() ? std::uint64_t{0} : places_.back().from_ns);
-  if (places_.size() == kMostPlaces) {
+  if (places_.size() == kMostPlaces) forget_some();
+  places_.push_back({from_ns, path, function});
+}
+
+// Every second one of the older half: those where it was in the same function before, or all of them.
+void PlacesOfThread::forget_some() {
+  for (const bool only_within_functions : {true, false}) {
     std::vector<Place> kept;
-    for (std::size_t i = 0; i < places_.size(); ++i)
-      if (i >= kMostPlaces / 2 || i % 2 == 0) kept.push_back(places_[i]);
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      const bool may_go = i < kMostPlaces / 2 && i % 2 == 1;
+      if (!may_go || (only_within_functions && places_[i].function != kept.back().function))
+        kept.push_back(places_[i]);
+    }
+    const bool is_enough = kept.size() < places_.size();
     places_ = std::move(kept);
+    if (is_enough) return;
   }
-  places_.push_back({from_ns, path});
 }
 
 std::vector<PlacesOfThread::Part> PlacesOfThread::parts(std::uint64_t begin_ns, std::uint64_t end_ns) const {

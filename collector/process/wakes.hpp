@@ -15,7 +15,7 @@
 
 namespace clusterprof::collector {
 
-// Where samples saw a thread. What was long ago is known with fewer of them.
+// Where samples saw a thread. Of what was long ago, fewer places within a function are known.
 class PlacesOfThread {
  public:
   struct Part {
@@ -32,17 +32,19 @@ class PlacesOfThread {
 
   // It has been there since it began to wait, since it woke up, or, if it ran all the time, for half the time
   // since the look before.
-  void note(const Look& look, std::uint32_t path);
+  // `function`: the path without the place in the innermost function.
+  void note(const Look& look, std::uint32_t path, std::uint32_t function);
   // The time between the two by path, the longest first; at most kMostParts, which have all of it.
   [[nodiscard]] std::vector<Part> parts(std::uint64_t begin_ns, std::uint64_t end_ns) const;
 
-  static constexpr std::size_t kMostPlaces = 128, kMostParts = 32;
+  static constexpr std::size_t kMostPlaces = 256, kMostParts = 32;
 
  private:
   struct Place {
     std::uint64_t from_ns;
-    std::uint32_t path;
+    std::uint32_t path, function;
   };
+  void forget_some();
   std::vector<Place> places_;
   Look last_;
 };

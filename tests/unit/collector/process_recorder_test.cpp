@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "base/thread_pools.hpp"
+#include "collector/process/wakes.hpp"
 #include "formats/wire/mpi_functions.h"
 #include "tests/unit/collector/fake_segment.hpp"
 #include "tests/unit/collector/times.hpp"
@@ -1344,6 +1345,28 @@ TEST_F(Recording, AWaitOfMoreThanOneSampleIsOneWait) {
   EXPECT_EQ(all.wait_ns, 1700 * kMs) << "it has not run between a wake and its next wait";
   EXPECT_EQ(held.samples, 3u);
   EXPECT_EQ(held.wait_ns, (1700 - 5) * kMs);
+}
+
+// A thread that runs is at another instruction in each sample.
+TEST(PlacesOfThread, KnowWhenAThreadWentToAnotherFunctionLongAgo) {
+  constexpr std::uint32_t kOne = 1, kOther = 2;
+  PlacesOfThread places;
+  std::uint32_t path = 10;
+  const auto run = [&](std::uint32_t function, std::uint64_t begin_ms, std::uint64_t end_ms) {
+    for (std::uint64_t ms = begin_ms; ms < end_ms; ms += 10)
+      places.note({ms * kMs, ms * kMs, false, 0}, path++, function);
+    return path;
+  };
+  const std::uint32_t first_of_other = run(kOne, 1000, 1600);
+  run(kOther, 1600, 9000);
+  std::uint64_t in_one_ns = 0, in_all_ns = 0;
+  // Of so many places only the longest are told: where that one ends is known all the same.
+  for (const PlacesOfThread::Part& part : places.parts(1000 * kMs, 1605 * kMs)) {
+    in_all_ns += part.time_ns;
+    if (part.path < first_of_other) in_one_ns += part.time_ns;
+  }
+  EXPECT_EQ(in_all_ns, 605 * kMs);
+  EXPECT_NEAR(static_cast<double>(in_one_ns), 600.0 * kMs, 10.0 * kMs);
 }
 
 // It is woken at once and runs: the second part has no time of its own.
