@@ -97,10 +97,8 @@ class Transfer {
   // handler that runs on an alternate stack.
   void forget_if_left() const noexcept {
     const std::uintptr_t continued = t_context.transfer.continued_frame;
-    const auto is_on_own_stack = [](std::uintptr_t address) {
-      return address >= t_context.stack_low && address < t_context.stack_high;
-    };
-    const bool may_be_in_handler = is_on_own_stack(continued) && !is_on_own_stack(frame());
+    const bool may_be_in_handler =
+        is_on_own_stack(t_context, continued) && !is_on_own_stack(t_context, frame());
     if (continued <= frame() && !may_be_in_handler) t_context.transfer.continued_frame = 0;
   }
 

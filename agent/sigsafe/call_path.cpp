@@ -401,10 +401,6 @@ bool unchanged(Seen& seen, std::uint64_t around, const Registers& registers,
          codes_are_unchanged(seen.linked_codes(), seen.codes);
 }
 
-bool is_on_own_stack(const ThreadContext& context, std::uint64_t address) noexcept {
-  return address >= context.stack_low && address < context.stack_high;
-}
-
 bool walks_python(const wire::SegmentHeader* segment) noexcept {
   return segment->python_state.load(std::memory_order_relaxed) ==
          static_cast<std::uint32_t>(wire::PythonState::kActive);

@@ -165,6 +165,10 @@ inline void forget_busy(ThreadContext& context) noexcept {
   context.guard.armed = 0;
 }
 
+inline bool is_on_own_stack(const ThreadContext& context, std::uintptr_t address) noexcept {
+  return address >= context.stack_low && address < context.stack_high;
+}
+
 // True if code that began at `frame` is over although it did not report its end: the stack now ends above it.
 // False if either address is not on the thread's own stack.
 inline bool is_left(const ThreadContext& context, std::uintptr_t frame, std::uintptr_t now) noexcept {
