@@ -44,9 +44,12 @@ double live_in_table(const wire::SegmentHeader& segment, std::uint32_t site) {
   return live;
 }
 
-// The sites that `is_in` accepts, by domain.
-template <typename IsIn>
-std::map<std::string, Sums> sums_of(const wire::SegmentHeader& segment, IsIn is_in) {
+constexpr auto kAllCopies = [](const auto&) { return true; };
+
+// The sites that `is_in` accepts, by domain; copies where `copies` accepts the path, too.
+template <typename IsIn, typename Copies = decltype(kAllCopies)>
+std::map<std::string, Sums> sums_of(const wire::SegmentHeader& segment, IsIn is_in,
+                                    Copies copies = kAllCopies) {
   std::map<std::string, Sums> sums;
   const auto* const sites = table<wire::MemorySite>(segment, segment.memory_sites_offset);
   const char* const arena = table<char>(segment, segment.path_arena_offset);
@@ -54,13 +57,14 @@ std::map<std::string, Sums> sums_of(const wire::SegmentHeader& segment, IsIn is_
     const wire::MemorySite& site = sites[i];
     if (site.key.load() == 0 || site.ready.load() == 0) continue;
     const auto* const words = reinterpret_cast<const std::uint64_t*>(arena + site.path_offset);
-    if (!is_in(std::vector<std::uint64_t>(words, words + site.path_words))) continue;
+    const std::vector<std::uint64_t> path(words, words + site.path_words);
+    if (!is_in(path)) continue;
     Sums& sum = sums[wire::kMemoryDomainNames[static_cast<std::uint32_t>(site.domain)]];
     const auto live = static_cast<double>(site.alloc_bytes.load() - site.freed_bytes.load());
     sum.allocated += static_cast<double>(site.alloc_bytes.load());
     sum.live += live;
     sum.calls += static_cast<double>(site.alloc_count.load());
-    sum.copied += static_cast<double>(site.copy_bytes.load());
+    if (copies(path)) sum.copied += static_cast<double>(site.copy_bytes.load());
     sum.variance += static_cast<double>(site.variance.load()) * wire::kVarianceUnit;
     EXPECT_LE(site.soon_bytes.load(), site.freed_bytes.load());
     if (live > 4e6) {
@@ -132,7 +136,7 @@ class Memory : public testing::Test {
   void expect_status(int status) { EXPECT_EQ(outcome_.wait_status, status) << outcome_.output; }
 
   // Compares the lines "expect" of the program's output with the tables.
-  std::size_t compare(const wire::SegmentHeader& segment) {
+  std::size_t compare(const wire::SegmentHeader& segment, bool only_own_copies = false) {
     const double interval = interval_of(segment);
     std::istringstream lines(outcome_.output);
     std::size_t compared = 0;
@@ -144,7 +148,11 @@ class Memory : public testing::Test {
       words >> word >> function >> begin >> end >> domain >> allocated >> live >> calls >> copied;
       if (word != "expect" || !words) continue;
       ++compared;
-      auto sums = sums_of(segment, [&](const auto& path) { return leads_through(path, begin, end); });
+      auto sums = sums_of(
+          segment, [&](const auto& path) { return leads_through(path, begin, end); },
+          [&](const auto& path) {
+            return !only_own_copies || (path.front() >= begin && path.front() < end);
+          });
       const Sums& sum = sums[domain];
       EXPECT_NEAR(sum.allocated, allocated, tolerance(sum.variance)) << line;
       EXPECT_NEAR(sum.live, live, tolerance(std::min(sum.variance, interval * live))) << line;
@@ -184,12 +192,14 @@ TEST_F(Memory, OfOtherAllocators) {
     if (access(path.c_str(), R_OK) != 0) continue;
     SCOPED_TRACE(name);
     ++seen;
+    // An allocator may move pointers of its own within a call: jemalloc some hundred bytes of a thread's
+    // cache.
     const wire::SegmentHeader& segment = record({CLUSTERPROF_TEST_MEMORY_C, "heap"}, ":" + path);
     expect_status(0);
-    EXPECT_EQ(compare(segment), 8u);
+    EXPECT_EQ(compare(segment, true), 8u);
     const wire::SegmentHeader& of_new = record({CLUSTERPROF_TEST_MEMORY_NEW}, ":" + path);
     expect_status(0);
-    EXPECT_EQ(compare(of_new), 4u);
+    EXPECT_EQ(compare(of_new, true), 4u);
   }
   if (seen == 0) GTEST_SKIP() << "there is no other allocator here";
 }
