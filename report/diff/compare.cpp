@@ -61,7 +61,7 @@ class Comparer {
       }
       if (known) result.push_back(std::move(row));
     }
-    if ((table >= DiffTable::kFunctions && table <= DiffTable::kWaits) || table == DiffTable::kMemory)
+    if ((table >= DiffTable::kFunctions && table <= DiffTable::kWaits) || table >= DiffTable::kMemory)
       sort(result);
   }
 

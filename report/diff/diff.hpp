@@ -36,12 +36,14 @@ enum class DiffTable : std::uint8_t {
   kWaits,
   kCounters,
   kDerived,
-  kMemory
+  kMemory,
+  kMemorySpaces,
+  kMemoryLabels
 };
-inline constexpr std::size_t kDiffTables = 11;
+inline constexpr std::size_t kDiffTables = 13;
 inline constexpr std::array<const char*, kDiffTables> kDiffTableNames = {
-    "run",       "efficiency", "categories", "bottlenecks", "functions", "lines",
-    "mpi_calls", "waits",      "counters",   "derived",     "memory"};
+    "run",   "efficiency", "categories", "bottlenecks", "functions",     "lines",        "mpi_calls",
+    "waits", "counters",   "derived",    "memory",      "memory_spaces", "memory_labels"};
 
 // What is compared. A number is of one run; `key` names it within its row.
 struct Measured {
@@ -55,8 +57,9 @@ struct Measured {
 
 // What a row is about. In text and JSON that of the last run that has it.
 struct Subject {
-  std::string name;  // of a function, an MPI operation, a kind, a counter
+  std::string name;  // of a function, an MPI operation, a kind, a counter, a memory space, a label
   std::string file, module, function;
+  std::string space;  // of labels
   std::uint32_t line = 0;
   std::uint32_t start = 0;  // of lines and MPI calls: where the function starts; 0 unknown
   shard::FrameKind kind = shard::FrameKind::kNative;

@@ -112,7 +112,9 @@ const char* title_of(DiffTable table) {
                                                                    "Waiting by kind",
                                                                    "Counters",
                                                                    "Derived metrics",
-                                                                   "Memory held at the peaks of ranks"};
+                                                                   "Memory held at the peaks of ranks",
+                                                                   "Memory spaces, largest peak of a rank",
+                                                                   "Memory by label, largest peak of a rank"};
   return kTitles[static_cast<std::size_t>(table)];
 }
 
@@ -142,6 +144,12 @@ std::string subject_text(DiffTable table, const ComparedRow& row, std::size_t wi
       if (s.function.empty()) return shorten_middle(printable(s.name) + ", not known where", width);
       return name_and_place(function_label(s.function, s.kind),
                             fmt::format("{} ({})", place(s.file, s.line), printable(s.name)), width);
+    }
+    case DiffTable::kMemoryLabels: {
+      const std::string label = s.name.empty() ? "(no label)" : printable(s.name);
+      const std::string space = fmt::format(" ({})", printable(s.space));
+      if (columns(space) > width / 2) return shorten_middle(label + space, width);
+      return shorten_middle(label, width - columns(space)) + space;
     }
     case DiffTable::kMpiCalls: {
       if (s.function.empty()) return shorten_middle(printable(s.name), width);

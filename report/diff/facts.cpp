@@ -24,8 +24,10 @@ class Facts {
     facts.state = run.state, facts.as_of_s = run.as_of_s;
     if (run.rate_hz != 0 && run.sample_on.empty()) facts.sampling_period_s = 1.0 / run.rate_hz;
     const bool sampled = run.samples != 0, waits = a_.wait_quality.has_value();
-    facts.zero_if_absent = {false, false, false, !a_.bottlenecks.empty(), sampled, sampled, a_.mpi_watched,
-                            waits, false, false, a_.memory.has_value()};
+    const bool by_line = a_.memory.has_value(), by_label = !a_.labelled_memory.spaces.empty();
+    facts.zero_if_absent = {
+        false, false,   false,    !a_.bottlenecks.empty(),    sampled, sampled, a_.mpi_watched, waits, false,
+        false, by_line, by_label, by_label && !joins_labels()};
     facts.findings = a_.findings;
     facts.names = std::make_shared<const format::ShortPaths>(a_);
     this->run();
@@ -38,6 +40,7 @@ class Facts {
     waits_by_kind();
     counters();
     memory();
+    labelled_memory();
     facts.rows = std::move(rows_);
   }
 
@@ -136,7 +139,7 @@ class Facts {
   void functions() {
     for (const FunctionRow& f : a_.functions) {
       if (of_main_ && f.main_total_s == 0) continue;
-      Subject subject{f.name, f.file, f.module, "", f.line, 0, f.kind};
+      Subject subject{f.name, f.file, f.module, "", "", f.line, 0, f.kind};
       const bool sampled = f.kind != shard::FrameKind::kMpi;
       row(DiffTable::kFunctions, std::move(subject),
           {seconds("self_s", of_main_ ? f.main_self_s : f.active_self_s, true, sampled),
@@ -203,11 +206,12 @@ class Facts {
     }
   }
 
+  static Measured held(std::string_view key, std::uint64_t bytes, bool summed = true) {
+    return {key, Unit::kBytes, Better::kLower, summed, false, static_cast<double>(bytes)};
+  }
+
   void memory() {
     if (!a_.memory) return;
-    const auto held = [](std::string_view key, std::uint64_t bytes) -> Measured {
-      return {key, Unit::kBytes, Better::kLower, true, false, static_cast<double>(bytes)};
-    };
     for (const MemoryLine& line : a_.memory->lines) {
       if (line.alloc_bytes == 0) continue;
       Subject subject = named(shard::kMemoryDomainNames[static_cast<std::size_t>(line.domain)]);
@@ -217,6 +221,31 @@ class Facts {
       row(DiffTable::kMemory, std::move(subject),
           {held("rank_peak_bytes", line.rank_peak_bytes), held("node_peak_bytes", line.node_peak_bytes),
            held("live_end_bytes", line.live_end_bytes), held("alloc_bytes", line.alloc_bytes)});
+    }
+  }
+
+  // Then a label without a row may be among those that have one together.
+  bool joins_labels() const {
+    for (const MemorySpaceRow& space : a_.labelled_memory.spaces)
+      for (const MemoryLabelRow& label : space.labels)
+        if (label.name == shard::kOtherLabelsName) return true;
+    return false;
+  }
+
+  void labelled_memory() {
+    for (const MemorySpaceRow& space : a_.labelled_memory.spaces) {
+      const std::uint64_t most = space.ranks.empty() ? 0 : space.ranks.front().peak_bytes;
+      row(DiffTable::kMemorySpaces, named(space.name),
+          {held("rank_max_bytes", most, false), held("node_max_bytes", space.node_peaks_bytes, false),
+           held("peaks_bytes", space.peaks_bytes), held("live_end_bytes", space.live_end_bytes),
+           held("alloc_bytes", space.alloc_bytes)});
+      for (const MemoryLabelRow& label : space.labels) {
+        Subject subject = named(label.name);
+        subject.space = space.name;
+        row(DiffTable::kMemoryLabels, std::move(subject),
+            {held("peak_bytes", label.peak_bytes, false), held("space_peak_bytes", label.space_peak_bytes),
+             held("live_end_bytes", label.live_end_bytes), held("alloc_bytes", label.alloc_bytes)});
+      }
     }
   }
 

@@ -18,7 +18,7 @@ namespace {
 
 // What rows of different runs must agree in to be about the same thing. Installations differ in their
 // folders, and lines move with the functions that they are in.
-using RowKey = std::tuple<shard::FrameKind, std::string, std::string, std::string, std::int64_t>;
+using RowKey = std::tuple<shard::FrameKind, std::string, std::string, std::string, std::string, std::int64_t>;
 
 // How much of a file's name counts. The less, the more alike are other installations; if that stands for
 // several files in one run, more counts.
@@ -47,7 +47,8 @@ RowKey key_of(const FactRow& row, PlaceDetail detail) {
       !has_line ? 0
                 : std::int64_t{subject.line} -
                       (subject.start != 0 && subject.start <= subject.line ? subject.start : 0);
-  return {subject.kind, subject.name, derived ? "" : place_text(place, detail), subject.function, line};
+  return {subject.kind,     subject.name,  derived ? "" : place_text(place, detail),
+          subject.function, subject.space, line};
 }
 
 // By detail: short names that stand for several files in one run.

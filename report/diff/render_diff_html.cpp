@@ -107,6 +107,11 @@ class DiffPage {
     if (key == "recv_bytes") return "received";
     if (key == "rank_peak_bytes") return "at ranks' peaks";
     if (key == "node_peak_bytes") return "at nodes' peaks";
+    if (key == "rank_max_bytes") return "peak of a rank";
+    if (key == "node_max_bytes") return "peaks of a node";
+    if (key == "peaks_bytes") return "peaks of all ranks";
+    if (key == "peak_bytes") return "peak";
+    if (key == "space_peak_bytes") return "at the space's peaks";
     if (key == "live_end_bytes") return "at the end";
     if (key == "alloc_bytes") return "allocated";
     return key == "value" ? "" : std::string(key);

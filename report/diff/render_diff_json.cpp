@@ -84,6 +84,9 @@ class DiffDocument {
           out_("domain", s.name)("file", text_or_null(s.file))("line", or_null(s.line));
           out_("line_in_a", or_null(row.line_in_a))("function", text_or_null(s.function));
           break;
+        case DiffTable::kMemoryLabels:
+          out_("space", s.space)("label", text_or_null(s.name));
+          break;
         case DiffTable::kMpiCalls:
           out_("op", s.name)("file", text_or_null(s.file))("line", or_null(s.line));
           out_("line_in_a", or_null(row.line_in_a))("function", text_or_null(s.function));

@@ -40,8 +40,8 @@ class DiffText {
     findings();
     for (const DiffTable table : {DiffTable::kFunctions, DiffTable::kLines, DiffTable::kMpiCalls})
       code(table);
-    for (const DiffTable table :
-         {DiffTable::kWaits, DiffTable::kCounters, DiffTable::kDerived, DiffTable::kMemory})
+    for (const DiffTable table : {DiffTable::kWaits, DiffTable::kCounters, DiffTable::kDerived,
+                                  DiffTable::kMemory, DiffTable::kMemorySpaces, DiffTable::kMemoryLabels})
       quantities(table);
     conditions(judgements);
     return page_.take();
@@ -105,7 +105,7 @@ class DiffText {
       if (is_something(row.values[0].fair())) rows.push_back(&row);
     if (rows.empty()) return;
     page_.section(title_of(table));
-    const std::size_t room = table == DiffTable::kMemory ? kRoomOfLines : kRoomOfNames;
+    const std::size_t room = table >= DiffTable::kMemory ? kRoomOfLines : kRoomOfNames;
     std::vector<Table::Column> columns{{"", Align::kLeft, false, room}, {"A"}};
     if (several_) columns.push_back({"+/-"});
     columns.push_back({"B"});

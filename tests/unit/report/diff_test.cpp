@@ -281,6 +281,104 @@ TEST(Diff, MemoryIsComparedByLineAndDomain) {
   EXPECT_FALSE(row_of(half, DiffTable::kRun, "memory_peak").values[0].all.difference) << "not recorded";
 }
 
+// Rank 1 has so many bytes of `grid` in Cuda, rank 0 a quarter of that and in Host views without a label.
+shard::ShardData run_with_views(std::uint64_t grid, std::uint64_t unnamed, std::uint32_t ranks = 2) {
+  ProfileBuilder b(ranks);
+  const auto held = [&](std::uint32_t rank, std::string_view of,
+                        const std::vector<std::pair<std::string, std::uint64_t>>& labels) {
+    shard::MemorySpace space;
+    space.rank = rank;
+    space.name = of;
+    for (const auto& [name, bytes] : labels) {
+      if (bytes == 0) continue;
+      shard::MemoryLabel& label = b.data.memory_labels.emplace_back();
+      label.rank = rank;
+      label.space = of;
+      label.name = name;
+      label.alloc_bytes = 5 * bytes;
+      label.peak_bytes = label.space_peak_bytes = bytes;
+      label.live_end_bytes = bytes / 2;
+      space.alloc_bytes += label.alloc_bytes;
+      space.peak_bytes += bytes;
+      space.live_end_bytes += label.live_end_bytes;
+    }
+    b.data.memory_spaces.push_back(space);
+  };
+  held(0, "Cuda", {{"grid", grid / 4}});
+  held(0, "Host", {{"", unnamed}, {"grid", 1000}});
+  held(1, "Cuda", {{"grid", grid}});
+  return std::move(b.data);
+}
+
+const ComparedRow& label_of(const Diff& diff, const std::string& space, const std::string& label) {
+  for (const ComparedRow& row : diff.of(DiffTable::kMemoryLabels))
+    if (row.subject.space == space && row.subject.name == label) return row;
+  return row_of(diff, DiffTable::kMemoryLabels, label + " in " + space);
+}
+
+TEST(Diff, LabelledMemoryIsComparedBySpaceAndLabel) {
+  const Diff diff = diff_of({run_with_views(40'000'000, 0)}, {run_with_views(80'000'000, 7'000'000)});
+  ASSERT_EQ(diff.of(DiffTable::kMemorySpaces).size(), 2u);
+  const ComparedRow& cuda = diff.of(DiffTable::kMemorySpaces)[0];
+  EXPECT_EQ(cuda.subject.name, "Cuda") << "the largest difference first";
+  EXPECT_EQ(cuda.values[0].key, "rank_max_bytes");
+  EXPECT_DOUBLE_EQ(cuda.values[0].all.a->mean, 40e6);
+  EXPECT_DOUBLE_EQ(*cuda.values[0].all.difference, 40e6);
+  ASSERT_EQ(diff.of(DiffTable::kMemoryLabels).size(), 3u) << "one label in two spaces is two rows";
+  const ComparedRow& grid = diff.of(DiffTable::kMemoryLabels)[0];
+  EXPECT_EQ(grid.subject.name, "grid");
+  EXPECT_EQ(grid.subject.space, "Cuda");
+  EXPECT_EQ(grid.values[0].key, "peak_bytes");
+  EXPECT_DOUBLE_EQ(*grid.values[0].all.difference, 40e6) << "the most on a rank";
+  EXPECT_DOUBLE_EQ(*grid.values[1].all.difference, 50e6) << "of both ranks";
+  EXPECT_DOUBLE_EQ(*label_of(diff, "Host", "").values[0].all.difference, 7e6) << "none is 0 here";
+  EXPECT_DOUBLE_EQ(*label_of(diff, "Host", "grid").values[0].all.difference, 0);
+
+  const Json json = Json::parse(json_of(diff));
+  EXPECT_EQ(json["memory_spaces"][0]["name"], "Cuda");
+  EXPECT_EQ(json["memory_spaces"][0]["node_max_bytes"]["difference"], 50e6);
+  EXPECT_EQ(json["memory_spaces"][0]["peaks_bytes"]["a"]["mean"], 50e6);
+  EXPECT_EQ(json["memory_spaces"][0]["live_end_bytes"]["b"]["mean"], 50e6);
+  EXPECT_EQ(json["memory_spaces"][0]["alloc_bytes"]["a"]["mean"], 250e6);
+  EXPECT_EQ(json["memory_labels"][0]["space"], "Cuda");
+  EXPECT_EQ(json["memory_labels"][0]["label"], "grid");
+  EXPECT_EQ(json["memory_labels"][0]["peak_bytes"]["unit"], "bytes");
+  EXPECT_EQ(json["memory_labels"][0]["live_end_bytes"]["difference"], 25e6);
+  EXPECT_EQ(json["memory_labels"][0]["alloc_bytes"]["difference"], 250e6);
+  EXPECT_TRUE(json["memory_labels"][1]["label"].is_null());
+  const std::string text = render_diff_text(diff, {}, {}), page = render_diff_html(diff, {});
+  for (const char* const part : {"Memory spaces", "Memory by label", "grid (Cuda)", "(no label) (Host)"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  }
+}
+
+TEST(Diff, LabelledMemoryIsPerRankWhereItIsSummed) {
+  const Diff diff = diff_of({run_with_views(40'000'000, 0)}, {run_with_views(40'000'000, 0, 4)});
+  const ComparedRow& grid = label_of(diff, "Cuda", "grid");
+  EXPECT_FALSE(grid.values[0].per_rank) << "of one rank as it is";
+  ASSERT_TRUE(grid.values[1].per_rank);
+  EXPECT_DOUBLE_EQ(*grid.values[1].per_rank->relative, -0.5);
+  const ComparedRow& cuda = row_of(diff, DiffTable::kMemorySpaces, "Cuda");
+  EXPECT_FALSE(cuda.values[0].per_rank);
+  EXPECT_FALSE(cuda.values[1].per_rank);
+  EXPECT_TRUE(cuda.values[2].per_rank);
+}
+
+TEST(Diff, LabelsThatCouldNotBeSeenAreNotZero) {
+  const Diff without = diff_of({run_of(1000, 0, 100)}, {run_with_views(40'000'000, 0)});
+  EXPECT_FALSE(row_of(without, DiffTable::kMemorySpaces, "Cuda").values[0].all.a);
+  EXPECT_FALSE(label_of(without, "Cuda", "grid").values[0].all.difference);
+
+  shard::ShardData joined = run_with_views(40'000'000, 0);
+  joined.memory_labels[1].name = shard::kOtherLabelsName;
+  const Diff diff = diff_of({joined}, {run_with_views(40'000'000, 7'000'000)});
+  EXPECT_FALSE(label_of(diff, "Host", "").values[0].all.difference) << "may be among the others";
+  EXPECT_DOUBLE_EQ(*label_of(diff, "Cuda", "grid").values[0].all.difference, 0);
+  EXPECT_DOUBLE_EQ(label_of(diff, "Host", std::string(shard::kOtherLabelsName)).values[0].all.b->mean, 0)
+      << "B names all labels";
+}
+
 Finding finding_of(FindingKind kind, Severity severity, double share, std::string function,
                    std::uint32_t line) {
   Finding finding;
@@ -587,6 +685,12 @@ Diff evil_diff() {
     b.sampled(0, b.path({b.python(kEvil, std::string("/x/") + kEvil, 5, 4)}), Category::kPython, ms);
     b.data.counters = {kEvil};
     b.data.counter_values = {{0, 0, ms}};
+    shard::MemorySpace& space = b.data.memory_spaces.emplace_back();
+    space.name = kEvil;
+    space.peak_bytes = ms;
+    shard::MemoryLabel& label = b.data.memory_labels.emplace_back();
+    label.space = label.name = kEvil;
+    label.peak_bytes = ms;
     return std::move(b.data);
   };
   std::vector<RunFacts> a{facts_of(analyse(run(9000)), kEvil)}, b{facts_of(analyse(run(3000)), kEvil)};
@@ -601,7 +705,13 @@ TEST(DiffText, NamesHaveNoControlCharacters) {
 }
 
 TEST(DiffText, FitsThePage) {
-  const Diff diff = diff_of({testing::training_run(), testing::delayed_run()}, {testing::resources_run()});
+  shard::ShardData resources = testing::resources_run();
+  resources.memory_spaces.emplace_back().name = std::string(63, 's');
+  shard::MemoryLabel& label = resources.memory_labels.emplace_back();
+  label.space = resources.memory_spaces.back().name;
+  label.name = std::string(111, 'w');
+  label.peak_bytes = resources.memory_spaces.back().peak_bytes = 123'456'789;
+  const Diff diff = diff_of({testing::training_run(), testing::delayed_run()}, {resources});
   for (const int width : {80, 120}) {
     TextOptions options;
     options.width = width;
