@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "report/diff/diff.hpp"
 #include "report/diff/diff_format.hpp"
@@ -105,30 +106,34 @@ class DiffText {
       if (is_something(row.values[0].fair())) rows.push_back(&row);
     if (rows.empty()) return;
     page_.section(title_of(table));
-    const std::size_t room = table >= DiffTable::kMemory ? kRoomOfLines : kRoomOfNames;
-    std::vector<Table::Column> columns{{"", Align::kLeft, false, room}, {"A"}};
-    if (several_) columns.push_back({"+/-"});
-    columns.push_back({"B"});
-    if (several_) columns.push_back({"+/-"});
-    columns.push_back({"change"});
-    if (several_) columns.push_back({"+/-"});
-    columns.push_back({"", Align::kLeft});
-    Table lines(columns);
+    const std::size_t most = table >= DiffTable::kMemory ? kRoomOfLines : kRoomOfNames;
     const std::size_t shown = std::min(rows.size(), std::max<std::size_t>(rows_, 10));
-    for (std::size_t i = 0; i < shown; ++i) {
-      const ComparedValue& value = rows[i]->values[0];
-      const Comparison& c = value.fair();
-      std::vector<std::string> cells{subject_text(table, *rows[i], room) + (value.per_rank ? "/rank" : ""),
-                                     mean_cell(value.unit, c.a)};
-      if (several_) cells.push_back(sample_width_cell(value.unit, c.a));
-      cells.push_back(mean_cell(value.unit, c.b));
-      if (several_) cells.push_back(sample_width_cell(value.unit, c.b));
-      cells.push_back(change_cell(value.unit, c));
-      if (several_) cells.push_back(width_cell(value.unit, c));
-      cells.emplace_back(verdict_text(value));
-      lines.row(std::move(cells), style_of(value));
-    }
-    lines.print(page_);
+    const auto build = [&](std::size_t room) {
+      std::vector<Table::Column> columns{{"", Align::kLeft, false, room}, {"A"}};
+      if (several_) columns.push_back({"+/-"});
+      columns.push_back({"B"});
+      if (several_) columns.push_back({"+/-"});
+      columns.push_back({"change"});
+      if (several_) columns.push_back({"+/-"});
+      columns.push_back({"", Align::kLeft});
+      Table lines(columns);
+      for (std::size_t i = 0; i < shown; ++i) {
+        const ComparedValue& value = rows[i]->values[0];
+        const Comparison& c = value.fair();
+        std::string name = room == 0 ? "" : subject_text(table, *rows[i], room);
+        if (room != 0 && value.per_rank) name += "/rank";
+        std::vector<std::string> cells{std::move(name), mean_cell(value.unit, c.a)};
+        if (several_) cells.push_back(sample_width_cell(value.unit, c.a));
+        cells.push_back(mean_cell(value.unit, c.b));
+        if (several_) cells.push_back(sample_width_cell(value.unit, c.b));
+        cells.push_back(change_cell(value.unit, c));
+        if (several_) cells.push_back(width_cell(value.unit, c));
+        cells.emplace_back(verdict_text(value));
+        lines.row(std::move(cells), style_of(value));
+      }
+      return lines;
+    };
+    build(std::min(most, build(0).room_of_first(page_.width()))).print(page_);
     rest(shown, rows.size());
   }
 

@@ -151,6 +151,13 @@ std::size_t Table::room(std::size_t page_width) const {
   return room(page_width, all, shown(page_width, all));
 }
 
+std::size_t Table::room_of_first(std::size_t page_width) const {
+  const std::vector<std::size_t> all = widths();
+  std::size_t used = kIndent.size();
+  for (std::size_t c = 1; c < all.size(); ++c) used += kGap + all[c];
+  return page_width > used ? page_width - used : 0;
+}
+
 std::vector<bool> Table::print(Page& page) const {
   std::vector<std::size_t> width = widths();
   const std::vector<bool> is_shown = shown(page.width(), width);

@@ -76,6 +76,8 @@ class Table {
   void row(std::vector<std::string> cells, Style style = Style::kPlain);
   // Columns left for the last column once all rows are in place.
   [[nodiscard]] std::size_t room(std::size_t page_width) const;
+  // Columns left for the first one beside all others.
+  [[nodiscard]] std::size_t room_of_first(std::size_t page_width) const;
   // Prints it. Returns the columns that there was room for.
   std::vector<bool> print(Page& page) const;
 

@@ -724,6 +724,26 @@ TEST(DiffText, FitsThePage) {
   }
 }
 
+TEST(DiffText, LongNamesLeaveRoomForTheVerdict) {
+  const auto run = [](std::uint64_t grid) {
+    shard::ShardData data = run_with_views(grid, 0);
+    for (shard::MemoryLabel& label : data.memory_labels)
+      if (label.space == "Cuda") label.name = "Solver::" + std::string(90, 'w') + "::values";
+    return data;
+  };
+  const Diff diff =
+      diff_of({run(140'000'000), run(141'000'000)}, {run(283'000'000), run(280'000'000), run(282'000'000)});
+  for (const int width : {80, 120}) {
+    TextOptions options;
+    options.width = width;
+    const std::string text = render_diff_text(diff, {}, options);
+    const std::size_t name = text.find("(Cuda)");
+    ASSERT_NE(name, std::string::npos) << text;
+    const std::string line = text.substr(name, text.find('\n', name) - name);
+    EXPECT_TRUE(line.ends_with("worse")) << line;
+  }
+}
+
 TEST(DiffHtml, NamesAreNeverMarkup) {
   const std::string page = render_diff_html(evil_diff(), judged(evil_diff(), "function:nowhere>+5%"));
   EXPECT_EQ(page.find("<script"), std::string::npos);
