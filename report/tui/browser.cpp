@@ -24,7 +24,7 @@ namespace {
 constexpr std::array<std::string_view, 16> kBrowserHelp = {
     "1 .. 8, Tab      the pages: summary, hotspots, tree, ranks,",
     "                 communication, source, processes, threads;",
-    "                 9, with --memory: memory",
+    "                 9, with --memory or Kokkos: memory",
     "Up Down          the line before, the next one",
     "PgUp PgDn        a screen; Home and End: the first and the last line",
     "Enter            open a function, a file, or one rank alone",
@@ -64,7 +64,9 @@ struct Browser::State {
     panes[kSource].view = std::move(source_view);
     panes[6].view = tui::processes_view(run);
     panes[7].view = tui::threads_view(run);
-    if (analysis.memory) panes.push_back({tui::memory_view(run), 0, 0, {}, true});
+    const LabelledMemory& labelled = analysis.labelled_memory;
+    if (analysis.memory || !labelled.spaces.empty() || !labelled.copies.empty())
+      panes.push_back({tui::memory_view(run), 0, 0, {}, true});
   }
 
   Pane& pane() { return opened.empty() ? panes[page] : opened.back(); }

@@ -94,7 +94,7 @@ std::unique_ptr<View> ranks_view(const Run& run);
 std::unique_ptr<View> comm_view(const Run& run);
 std::unique_ptr<View> processes_view(const Run& run);
 std::unique_ptr<View> threads_view(const Run& run);
-std::unique_ptr<View> memory_view(const Run& run);  // of a run with --memory
+std::unique_ptr<View> memory_view(const Run& run);  // of a run with --memory, or with labels
 std::unique_ptr<View> function_view(const Run& run, std::uint32_t function);
 
 // Files, and the lines of one of them.

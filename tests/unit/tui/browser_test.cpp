@@ -54,7 +54,7 @@ struct TwoRanks {
     return number;
   }
 
-  explicit TwoRanks(bool with_memory = false) {
+  explicit TwoRanks(bool with_memory = false, bool with_labels = false) {
     const auto main_f = function("main", FrameKind::kNative, "/src/main.c", 3);
     const auto solve_f = function("solve", FrameKind::kPython, "/src/solve.py", 10);
     const auto step_f = function("step", FrameKind::kPython, "/src/solve.py", 20);
@@ -185,6 +185,7 @@ struct TwoRanks {
     data.sources.push_back({"/src/solve.py", "def solve():\n\tx = 1\nend\n", ""});
     data.lines.push_back({0, 0, {}});
     if (with_memory) hold_memory();
+    if (with_labels) hold_labels();
   }
 
   // Rank 1 holds most of what step() allocates.
@@ -212,6 +213,35 @@ struct TwoRanks {
       row.peak_at_s = 2.5;
       memory.ranks.push_back(row);
     }
+  }
+
+  // In two spaces, of which rank 1 has most of the first.
+  void hold_labels() {
+    LabelledMemory& memory = analysis.labelled_memory;
+    MemorySpaceRow& cuda = memory.spaces.emplace_back();
+    cuda.name = "Cuda\x1b[31m";
+    cuda.alloc_bytes = 20'000'000;
+    cuda.live_end_bytes = 1'500'000;
+    cuda.peaks_bytes = 9'000'000;
+    cuda.ranks = {{1, 6'000'000, 2.5}, {0, 3'000'000, 1}};
+    for (const char* const name : {"grid\x1b[31m", ""}) {
+      MemoryLabelRow& label = cuda.labels.emplace_back();
+      label.name = name;
+      label.peak_bytes = 5'500'000;
+      label.space_peak_bytes = *name != 0 ? 8'000'000 : 1'000'000;
+      label.max_rank = *name != 0 ? 1 : 0;
+      label.max_rank_bytes = label.space_peak_bytes - 500'000;
+      label.alloc_bytes = 10'000'000;
+    }
+    MemorySpaceRow& host = memory.spaces.emplace_back();
+    host.name = "Host";
+    host.peaks_bytes = 2'000'000;
+    host.ranks = {{0, 2'000'000, 3}};
+    MemoryLabelRow& tables = host.labels.emplace_back();
+    tables.name = "tables of " + std::string(90, 'w');
+    tables.peak_bytes = tables.space_peak_bytes = tables.max_rank_bytes = 2'000'000;
+    tables.max_rank = 0;
+    memory.copies.push_back({"Cuda", "Host", 7, 11'000'000, 1, 6'500'000});
   }
 
  private:
@@ -245,7 +275,7 @@ class BrowserTest : public ::testing::Test {
   }
   bool shows(std::string_view text) { return all().find(text) != std::string::npos; }
 
-  explicit BrowserTest(bool with_memory = false) : run(with_memory) {}
+  explicit BrowserTest(bool with_memory = false, bool with_labels = false) : run(with_memory, with_labels) {}
 
   TwoRanks run;
   Browser browser{run.analysis, run.data, true};
@@ -254,6 +284,16 @@ class BrowserTest : public ::testing::Test {
 class BrowserWithMemory : public BrowserTest {
  protected:
   BrowserWithMemory() : BrowserTest(true) {}
+};
+
+class BrowserWithLabels : public BrowserTest {
+ protected:
+  BrowserWithLabels() : BrowserTest(false, true) {}
+};
+
+class BrowserWithMemoryAndLabels : public BrowserTest {
+ protected:
+  BrowserWithMemoryAndLabels() : BrowserTest(true, true) {}
 };
 
 TEST(SelectedTimeTest, CountsRecursionOnce) {
@@ -558,6 +598,71 @@ TEST_F(BrowserWithMemory, LinesOpenToTheRanksThatHeldThem) {
     for (const ScreenLine& line : screen(columns)) {
       EXPECT_LE(format::columns(text_of(line)), columns);
       EXPECT_EQ(text_of(line).find('\x1b'), std::string::npos);
+    }
+}
+
+TEST_F(BrowserWithLabels, SpacesOpenToTheirLabels) {
+  type("9");
+  EXPECT_TRUE(shows("[9 Memory]"));
+  EXPECT_NE(selected().find("+ Cuda"), std::string::npos) << selected();
+  for (const char* const part : {"6.00 MB", "9.00 MB", "1.50 MB", "20.0 MB", "rank 1 after 2.50 s"})
+    EXPECT_NE(selected().find(part), std::string::npos) << part << ": " << selected();
+  EXPECT_FALSE(shows("(no label)"));
+  browser.press(PressedKey::kRight);
+  EXPECT_NE(selected().find("- Cuda"), std::string::npos) << selected();
+  EXPECT_TRUE(shows("(no label)"));
+  browser.press(PressedKey::kDown);
+  for (const char* const part : {"5.50 MB", "8.00 MB", "10.0 MB", "grid", "rank 1 had 7.50 MB"})
+    EXPECT_NE(selected().find(part), std::string::npos) << part << ": " << selected();
+  browser.press(PressedKey::kDown);
+  EXPECT_NE(selected().find("(no label)"), std::string::npos) << selected();
+  browser.press(PressedKey::kLeft);
+  EXPECT_NE(selected().find("+ Cuda"), std::string::npos) << selected();
+  EXPECT_FALSE(shows("(no label)"));
+  browser.press(PressedKey::kEnd);
+  for (const char* const part : {"11.0 MB", "7", "6.50 MB", "Host to Cuda  rank 1"})
+    EXPECT_NE(selected().find(part), std::string::npos) << part << ": " << selected();
+  type("s");  // there is nothing to sort
+  EXPECT_NE(selected().find("Host to Cuda"), std::string::npos) << selected();
+  browser.press(PressedKey::kHome);
+  browser.press(PressedKey::kEnter);
+  EXPECT_TRUE(shows("rank 1 alone"));
+}
+
+TEST_F(BrowserWithLabels, TheFilterFindsLabelsOfClosedSpaces) {
+  type("9/TABLES");
+  EXPECT_TRUE(shows("+ Host"));
+  EXPECT_TRUE(shows("tables of"));
+  EXPECT_FALSE(shows("Cuda"));
+  browser.press(PressedKey::kBack);
+  EXPECT_TRUE(shows("+ Cuda"));
+  EXPECT_FALSE(shows("tables of"));
+}
+
+TEST_F(BrowserWithMemoryAndLabels, SpacesAreBetweenLinesAndRanks) {
+  type("9");
+  EXPECT_NE(selected().find("+ leak step()"), std::string::npos) << selected();
+  const std::string text = all();
+  const std::size_t line = text.find("leak step()"), space = text.find("+ Cuda"),
+                    rank = text.find("Ranks  unseen");
+  EXPECT_LT(line, text.find("Memory by label")) << text;
+  EXPECT_LT(text.find("Memory by label"), space) << text;
+  EXPECT_LT(space, text.find("Host to Cuda")) << text;
+  EXPECT_LT(text.find("Host to Cuda"), rank) << text;
+  EXPECT_NE(rank, std::string::npos) << text;
+  type("/cuda");
+  EXPECT_FALSE(shows("step()"));
+  browser.press(PressedKey::kBack);
+  for (int i = 0; i < 5; ++i) browser.press(PressedKey::kDown);
+  EXPECT_NE(selected().find("+ Cuda"), std::string::npos) << selected();
+  browser.press(PressedKey::kRight);
+  for (int i = 0; i < 3; ++i) browser.press(PressedKey::kDown);
+  EXPECT_NE(selected().find("+ Host"), std::string::npos) << selected();
+  browser.press(PressedKey::kRight);
+  for (const std::size_t columns : {60u, 80u, 173u})
+    for (const ScreenLine& of : screen(columns, 40)) {
+      EXPECT_LE(format::columns(text_of(of)), columns) << text_of(of);
+      EXPECT_EQ(text_of(of).find('\x1b'), std::string::npos) << text_of(of);
     }
 }
 
