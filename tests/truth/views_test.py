@@ -101,6 +101,13 @@ class Views(recording.RecordingTest):
         self.assertEqual({(row["space"], row["label"]): int(row["space_peak_bytes"]) for row in rows},
                          {("Host", "grid"): 0, ("Host", "halo"): 500, ("Host", "flux"): 1200, ("Host", "tail"): 0, ("Cuda", "work"): 8192,
                           ("Cuda", "field"): 0})
+        compared = json.loads(self.analyse("diff", "--json", "run"))  # with itself
+        self.assertEqual({(row["space"], row["label"]): (row["peak_bytes"]["a"]["mean"], row["peak_bytes"]["difference"])
+                          for row in compared["memory_labels"]},
+                         {("Host", "grid"): (1000, 0), ("Host", "halo"): (600, 0), ("Host", "flux"): (1200, 0), ("Host", "tail"): (100, 0),
+                          ("Cuda", "work"): (8192, 0), ("Cuda", "field"): (2048, 0)})
+        self.assertEqual({row["name"]: row["rank_max_bytes"]["b"]["mean"] for row in compared["memory_spaces"]},
+                         {"Host": 1700, "Cuda": 8192})
 
     def analyse(self, verb, *arguments):
         done = subprocess.run([recording.CLUSTERPROF, verb, *arguments, "run"], cwd=self.directory, capture_output=True, timeout=120)
