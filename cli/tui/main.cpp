@@ -37,7 +37,9 @@ int browse(const std::string& argument) {
   Result<AnalysedRun> run = analysed_run(directory.value(), true);
   if (!run) return complain(run.error());
   const report::Analysis& analysis = run.value().analysis;
-  const Result<report::PageData> data = report::make_page_data(run.value().profile, analysis, {});
+  report::PageOptions options;
+  options.report_functions = analysis.functions.size();  // nothing of them is stored
+  const Result<report::PageData> data = report::make_page_data(run.value().profile, analysis, options);
   if (!data) return complain(data.error());
 
   report::Browser browser(analysis, data.value(), wants_unicode());

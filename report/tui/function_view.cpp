@@ -40,18 +40,28 @@ class FunctionView final : public ListView {
                      seconds(time.total_s), run_.share(time.total_s),
                      run_.group ? ", of " + run_.group_name : ""));
     const Neighbours near = neighbours(run_.data, run_.time, function_);
-    list("Called by", near.callers, time.total_s, filter);
-    list("Calls", near.callees, time.total_s, filter);
+    std::string share_of = "share of its total time";
+    std::string if_none = "nothing that was seen";
+    if (near.total_s < kAll * time.total_s) {
+      share_of = fmt::format("share of {}; the rest is in smaller call paths", seconds(near.total_s));
+      if (near.total_s <= 0) share_of.clear(), if_none = "only in smaller call paths";
+    }
+    list({"Called by", share_of, if_none}, near.callers, near.total_s, filter);
+    list({"Calls", share_of, if_none}, near.callees, near.total_s, filter);
     ranks(function);
   }
 
  private:
   static constexpr std::size_t kMaxRanks = 10;
+  static constexpr double kAll = 0.999;  // of a time, but for rounding
 
-  void list(std::string_view title, const std::vector<Neighbour>& rows, double whole_s,
+  struct ListWords {
+    std::string_view title, remark, if_none;
+  };
+  void list(const ListWords& words, const std::vector<Neighbour>& rows, double whole_s,
             std::string_view filter) {
-    blank_and_title(title, "share of its total time");
-    if (rows.empty()) note("nothing that was seen");
+    blank_and_title(words.title, words.remark);
+    if (rows.empty()) note(words.if_none);
     for (const Neighbour& row : rows) {
       const bool known = row.function != shard::kNone;
       const std::string label = known ? run_.label(run_.data.functions[row.function], kAnyWidth)

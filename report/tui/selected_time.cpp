@@ -22,9 +22,8 @@ std::vector<Neighbour> largest_first(const std::map<std::uint32_t, double>& time
   return rows;
 }
 
-}  // namespace
-
-SelectedTime selected_time(const PageData& data, std::optional<std::uint32_t> group) {
+// Of call paths alone.
+SelectedTime path_times(const PageData& data, std::optional<std::uint32_t> group) {
   SelectedTime time;
   const std::size_t paths = data.paths.size();
   time.self_s.assign(paths, 0);
@@ -59,8 +58,35 @@ SelectedTime selected_time(const PageData& data, std::optional<std::uint32_t> gr
   return time;
 }
 
+// What the report has of a function, of the chosen part of its call paths. Own time and what is below it are
+// taken apart, so that the own time is never more than the total. `overall`: the part of all time that was
+// chosen, for what has no call path of its own.
+FunctionSeconds part_of(const FunctionRow& row, const FunctionSeconds& chosen, const FunctionSeconds& whole,
+                        double overall) {
+  const auto part = [&](double of_s, double all_s) {
+    return all_s > 1e-9 ? std::max(of_s, 0.0) / all_s : overall;
+  };
+  const double self_s = row.active_self_s * part(chosen.self_s, whole.self_s);
+  const double below_s = std::max(row.active_total_s - row.active_self_s, 0.0);
+  return {self_s, self_s + below_s * part(chosen.total_s - chosen.self_s, whole.total_s - whole.self_s)};
+}
+
+}  // namespace
+
+SelectedTime selected_time(const Analysis& analysis, const PageData& data,
+                           std::optional<std::uint32_t> group) {
+  SelectedTime time = path_times(data, group);
+  const SelectedTime whole = group ? path_times(data, {}) : time;
+  const double overall = whole.all_s() > 0 ? time.all_s() / whole.all_s() : 0;
+  for (std::size_t i = 0; i < data.functions.size(); ++i)
+    if (const std::uint32_t row = data.functions[i].row; row < analysis.functions.size())
+      time.functions[i] = part_of(analysis.functions[row], time.functions[i], whole.functions[i], overall);
+  return time;
+}
+
 Neighbours neighbours(const PageData& data, const SelectedTime& time, std::uint32_t function) {
   std::map<std::uint32_t, double> callers, callees;
+  double total_s = 0;
   struct Open {
     std::uint32_t path = 0;
     std::uint32_t nearest = shard::kNone;  // function of it or of the nearest path above that is of one
@@ -81,13 +107,14 @@ Neighbours neighbours(const PageData& data, const SelectedTime& time, std::uint3
     open.push_back({path, own == shard::kNone ? caller : own, below});
     if (own == shard::kNone) continue;
     if (time.total_s[path] > 0) {
+      if (own == function && !below) total_s += time.total_s[path];
       if (own == function && caller != function && !below) callers[caller] += time.total_s[path];
       // Of two calls of the same callee on one path the outer one has the time of both.
       if (caller == function && own != function && entered[own] == 0) callees[own] += time.total_s[path];
     }
     if (below) ++entered[own];
   }
-  return {largest_first(callers), largest_first(callees)};
+  return {largest_first(callers), largest_first(callees), total_s};
 }
 
 }  // namespace clusterprof::report

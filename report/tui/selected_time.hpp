@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Time by call path and by function, of all ranks or of one group of ranks, from the data of a page.
+// Time by call path and by function, of all ranks or of one group of ranks, from the data of a page and the
+// rows of its report.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "report/analysis/analysis.hpp"
 #include "report/page/page_data.hpp"
 
 namespace clusterprof::report {
@@ -23,17 +25,20 @@ struct SelectedTime {
   [[nodiscard]] double all_s() const { return total_s.empty() ? 0 : total_s[0]; }
 };
 
-// Without a group: of all ranks.
-SelectedTime selected_time(const PageData& data, std::optional<std::uint32_t> group);
+// Without a group: of all ranks. Functions are in small call paths, too, which the page does not tell apart:
+// of each the report's time is taken, times the chosen part of its call paths.
+SelectedTime selected_time(const Analysis& analysis, const PageData& data,
+                           std::optional<std::uint32_t> group);
 
 // Who calls a function and what it calls, by total time on these edges; recursion counts as the outermost
-// call does.
+// call does. Of the call paths that are told apart.
 struct Neighbour {
   std::uint32_t function = 0;
   double total_s = 0;
 };
 struct Neighbours {
   std::vector<Neighbour> callers, callees;  // largest first; kNone as function: not called by any
+  double total_s = 0;                       // of the function on these call paths
 };
 Neighbours neighbours(const PageData& data, const SelectedTime& time, std::uint32_t function);
 

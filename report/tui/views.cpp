@@ -28,12 +28,16 @@ bool matches(std::string_view text, std::string_view filter) {
 }
 
 Run::Run(const Analysis& analysis_, const PageData& data_, bool unicode_)
-    : analysis(analysis_), data(data_), unicode(unicode_), names(analysis_), time(selected_time(data_, {})) {}
+    : analysis(analysis_),
+      data(data_),
+      unicode(unicode_),
+      names(analysis_),
+      time(selected_time(analysis_, data_, {})) {}
 
 void Run::choose(std::optional<std::uint32_t> group_) {
   group = group_;
   group_name.clear();
-  time = selected_time(data, group);
+  time = selected_time(analysis, data, group);
   if (!group) return;
   std::vector<std::int32_t> ranks;
   for (std::size_t row = 0; row < data.group_of_rank.size() && row < analysis.ranks.size(); ++row)
