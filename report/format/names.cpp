@@ -99,7 +99,9 @@ std::string shorten_name(std::string_view label, std::size_t width) {
 std::string function_label(std::string_view name, shard::FrameKind kind) {
   std::string label = printable(name);
   if (label.empty()) return "?";
-  if (kind == shard::FrameKind::kMpi || kind == shard::FrameKind::kKernel) return label;
+  if (kind == shard::FrameKind::kMpi || kind == shard::FrameKind::kKernel ||
+      kind == shard::FrameKind::kRegion)
+    return label;
   // "run(int)::{lambda(double)#1}::operator()(double) const", but not a function that has it as an
   // argument
   if (const std::size_t lambda = label.rfind("::{lambda("); lambda != std::string::npos && lambda != 0) {

@@ -19,7 +19,7 @@ namespace clusterprof::report::format {
 std::string shorten_name(std::string_view label, std::size_t width);
 
 // "step()", "Solver<double>::run()": without the types of arguments and result, and in long names without
-// template arguments.
+// template arguments. Names of MPI functions, of the kernel's and of regions stay as they are.
 std::string function_label(std::string_view name, shard::FrameKind kind);
 
 // "sgemm_() [libblas]", "loop() [jit]": a function's label with its object file, unless there is none, or the

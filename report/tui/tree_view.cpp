@@ -87,6 +87,10 @@ class TreeView final : public View {
       return spans;
     }
     const PageFrame& of = run_.data.frames[frame];
+    if (of.kind == shard::FrameKind::kRegion) {
+      spans.push_back({shorten_middle("region " + printable(of.name), room), kind_style(of.kind)});
+      return spans;
+    }
     spans.push_back(
         {name_and_place(function_label(of.name, of.kind), run_.names.place(of.file, of.line), room),
          kind_style(of.kind)});

@@ -101,6 +101,8 @@ TEST(Names, ArgumentTypesGoAndOddNamesStay) {
   EXPECT_EQ(function_label("_umath, no names", FrameKind::kNative), "_umath, no names");
   EXPECT_EQ(function_label("libx.so+0x12ab", FrameKind::kNative), "libx.so+0x12ab");
   EXPECT_EQ(function_label("MPI_Send", FrameKind::kMpi), "MPI_Send");
+  EXPECT_EQ(function_label("solve (coarse)", FrameKind::kRegion), "solve (coarse)");
+  EXPECT_EQ(function_label("a<b", FrameKind::kRegion), "a<b");
   EXPECT_EQ(function_label("", FrameKind::kNative), "?");
   EXPECT_EQ(name_and_place("a_very_long_function_name()", "train.py:88", 30), "a_very_long_function_name()");
   EXPECT_EQ(name_and_place("a_long_function()", "package/module.py:88", 30),
