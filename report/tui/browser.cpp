@@ -173,7 +173,9 @@ struct Browser::State {
     Pane& at = pane();
     fresh(at);
     if (at.view->size() == 0) return;
-    if (right ? at.view->right(at.cursor) : at.view->left(at.cursor)) at.stale = true;
+    if (!(right ? at.view->right(at.cursor) : at.view->left(at.cursor))) return;
+    at.stale = true;
+    if (at.view.get() == source) at.filter.clear();  // it was of the text of the file that is closed
   }
 
   void type(PressedKey key, std::string_view text) {
@@ -335,11 +337,11 @@ std::vector<ScreenLine> Browser::draw(std::size_t columns, std::size_t rows) {
   if (size == 0) add({{at.filter.empty() ? "  nothing" : "  nothing that matches", Style::kDim}});
   lines.resize(rows - 2);
 
-  if (s.typing || !at.filter.empty()) {
+  if (!s.message.empty()) {
+    add({{s.message, Style::kWarning}});
+  } else if (s.typing || !at.filter.empty()) {
     add({{"/" + printable(at.filter) + (s.typing ? "_" : ""), Style::kTitle},
          {s.typing ? "  Enter: keep  Esc: no filter" : "  Esc: no filter", Style::kDim}});
-  } else if (!s.message.empty()) {
-    add({{s.message, Style::kWarning}});
   } else {
     add({{at.view->keys() + (at.view->keys().empty() ? "" : "  ") + "/ filter  ? help  q quit",
           Style::kDim}});

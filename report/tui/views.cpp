@@ -36,20 +36,18 @@ Run::Run(const Analysis& analysis_, const PageData& data_, bool unicode_)
 
 void Run::choose(std::optional<std::uint32_t> group_) {
   group = group_;
+  chosen.clear();
   group_name.clear();
   time = selected_time(analysis, data, group);
   if (!group) return;
-  std::vector<std::int32_t> ranks;
   for (std::size_t row = 0; row < data.group_of_rank.size() && row < analysis.ranks.size(); ++row)
-    if (data.group_of_rank[row] == *group) ranks.push_back(analysis.ranks[row].rank);
-  group_name = (ranks.size() == 1 ? "rank " : "ranks ") + rank_list(ranks, 3);
+    if (data.group_of_rank[row] == *group) chosen.push_back(analysis.ranks[row].rank);
+  std::sort(chosen.begin(), chosen.end());
+  group_name = (chosen.size() == 1 ? "rank " : "ranks ") + rank_list(chosen, 3);
 }
 
 bool Run::is_chosen(std::int32_t rank) const {
-  if (!group) return true;
-  for (std::size_t row = 0; row < analysis.ranks.size() && row < data.group_of_rank.size(); ++row)
-    if (analysis.ranks[row].rank == rank) return data.group_of_rank[row] == *group;
-  return false;
+  return !group || std::binary_search(chosen.begin(), chosen.end(), rank);
 }
 
 std::string Run::share(double part_s) const {

@@ -28,6 +28,7 @@ struct Run {
   bool unicode;
   format::ShortPaths names;
   std::optional<std::uint32_t> group;  // of ranks that was chosen; empty: all
+  std::vector<std::int32_t> chosen;    // its ranks, ascending
   std::string group_name;              // "rank 17", "ranks 16-31"
   SelectedTime time;
 

@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ctime>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "report/format/characters.hpp"
 #include "report/tui/selected_time.hpp"
+#include "report/tui/views.hpp"
+#include "tests/support/measured.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -188,6 +191,19 @@ struct TwoRanks {
     if (with_labels) hold_labels();
   }
 
+  // Most of the time of step(), and all of hidden(), is in call paths that are too small to be told apart.
+  void hide_small_paths() {
+    for (const char* const name : {"step", "hidden"}) {
+      FunctionRow row;
+      row.name = name;
+      row.self_s = row.active_self_s = analysis.functions.empty() ? 40 : 8;
+      row.total_s = row.active_total_s = analysis.functions.empty() ? 60 : 8;
+      analysis.functions.push_back(row);
+    }
+    data.functions[2].row = 0;
+    data.functions.push_back({"hidden", "/src/solve.py", "", 30, FrameKind::kPython, 1});
+  }
+
   // Rank 1 holds most of what step() allocates.
   void hold_memory() {
     HeldMemory& memory = analysis.memory.emplace();
@@ -298,12 +314,12 @@ class BrowserWithMemoryAndLabels : public BrowserTest {
 
 TEST(SelectedTimeTest, CountsRecursionOnce) {
   const TwoRanks run;
-  const SelectedTime time = selected_time(run.data, {});
+  const SelectedTime time = selected_time(run.analysis, run.data, {});
   EXPECT_DOUBLE_EQ(time.all_s(), 16);
   EXPECT_DOUBLE_EQ(time.functions[1].self_s, 5);    // solve
   EXPECT_DOUBLE_EQ(time.functions[1].total_s, 15);  // not 15 + 8
   EXPECT_DOUBLE_EQ(time.functions[2].total_s, 12);  // step
-  const SelectedTime second = selected_time(run.data, 1);
+  const SelectedTime second = selected_time(run.analysis, run.data, 1);
   EXPECT_DOUBLE_EQ(second.all_s(), 8);
   EXPECT_DOUBLE_EQ(second.functions[3].self_s, 5);
   EXPECT_DOUBLE_EQ(second.functions[4].total_s, 0);
@@ -311,7 +327,7 @@ TEST(SelectedTimeTest, CountsRecursionOnce) {
 
 TEST(SelectedTimeTest, CallersAndCalleesShareTheTotal) {
   const TwoRanks run;
-  const SelectedTime time = selected_time(run.data, {});
+  const SelectedTime time = selected_time(run.analysis, run.data, {});
   const Neighbours solve = neighbours(run.data, time, 1);
   ASSERT_EQ(solve.callers.size(), 1u);  // the call from step is below another call of solve
   EXPECT_EQ(solve.callers[0].function, 0u);
@@ -324,6 +340,46 @@ TEST(SelectedTimeTest, CallersAndCalleesShareTheTotal) {
   const Neighbours first = neighbours(run.data, time, 0);
   ASSERT_EQ(first.callers.size(), 1u);
   EXPECT_EQ(first.callers[0].function, shard::kNone);
+}
+
+TEST(SelectedTimeTest, FunctionsHaveTheReportsTime) {
+  TwoRanks run;
+  run.hide_small_paths();
+  const SelectedTime all = selected_time(run.analysis, run.data, {});
+  EXPECT_DOUBLE_EQ(all.functions[2].self_s, 40);
+  EXPECT_DOUBLE_EQ(all.functions[2].total_s, 60);
+  EXPECT_DOUBLE_EQ(all.functions[5].self_s, 8);
+  EXPECT_DOUBLE_EQ(all.functions[1].total_s, 15) << "solve, of which the report has no row";
+  const SelectedTime second = selected_time(run.analysis, run.data, 1);
+  EXPECT_DOUBLE_EQ(second.functions[2].self_s, 10) << "of 4 s on its call paths it has 1 s";
+  EXPECT_DOUBLE_EQ(second.functions[2].total_s, 25) << "and of 8 s below it 6 s";
+  EXPECT_DOUBLE_EQ(second.functions[5].self_s, 4) << "half of all time";
+  EXPECT_DOUBLE_EQ(neighbours(run.data, all, 2).total_s, 12) << "of the call paths alone";
+}
+
+TEST(ChosenRanksTest, AreNotSearchedForEachRow) {
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  constexpr double kBound_s = 0.5;
+#else
+  constexpr double kBound_s = 5;
+#endif
+  constexpr std::int32_t kRanks = 65'536, kRowsOfEach = 8;
+  Analysis analysis;
+  PageData data;
+  for (std::int32_t rank = 0; rank < kRanks; ++rank) {
+    analysis.ranks.emplace_back().rank = rank;
+    data.group_of_rank.push_back(static_cast<std::uint32_t>(rank));
+  }
+  tui::Run run(analysis, data, false);
+  run.choose(std::uint32_t{kRanks - 1});
+  EXPECT_TRUE(test::measured([&](test::Measurements& measurements) {
+    const std::clock_t begin = std::clock();
+    std::int32_t chosen = 0;
+    for (std::int32_t row = 0; row < kRanks * kRowsOfEach; ++row) chosen += run.is_chosen(row / kRowsOfEach);
+    EXPECT_EQ(chosen, kRowsOfEach);
+    measurements.at_most(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, kBound_s,
+                         "seconds for all rows");
+  }));
 }
 
 // By walking up from each of them this takes longer than anybody waits.
@@ -343,7 +399,7 @@ TEST(SelectedTimeTest, ManyBelowDeepRecursion) {
   for (int i = 0; i < 10'000; ++i) at = add(at, 0, 0);
   at = add(at, 1, 1);
   for (int i = 0; i < 9000; ++i) add(at, 0, 1);
-  const SelectedTime time = selected_time(data, {});
+  const SelectedTime time = selected_time(Analysis(), data, {});
   const Neighbours inner = neighbours(data, time, 1);
   ASSERT_EQ(inner.callers.size(), 1u);
   EXPECT_DOUBLE_EQ(inner.callers[0].total_s, 9001);
@@ -400,6 +456,40 @@ TEST_F(BrowserTest, HotspotsAreSortedAndFiltered) {
   browser.press(PressedKey::kErase);
   browser.press(PressedKey::kEnter);
   EXPECT_FALSE(browser.press(PressedKey::kText, "q"));  // no more part of the filter
+}
+
+TEST_F(BrowserTest, SaysOfWhichTimeCallersAndCalleesHaveAShare) {
+  run.hide_small_paths();
+  type("a2");  // all ranks again: times are summed up anew
+  EXPECT_NE(selected().find("step()"), std::string::npos) << selected();
+  EXPECT_NE(selected().find("40.00"), std::string::npos) << selected();
+  browser.press(PressedKey::kEnter);
+  EXPECT_TRUE(shows("Called by  share of 12.0 s; the rest is in smaller call paths")) << all();
+  EXPECT_TRUE(shows("100.0 %")) << all();
+  browser.press(PressedKey::kBack);
+  browser.press(PressedKey::kDown);
+  EXPECT_NE(selected().find("hidden()"), std::string::npos) << selected();
+  browser.press(PressedKey::kEnter);
+  EXPECT_TRUE(shows("only in smaller call paths")) << all();
+}
+
+TEST_F(BrowserTest, RegionsHaveTheirWholeNames) {
+  for (const char* const name : {"solve (coarse)", "solve (fine)"}) {
+    PageFrame region;
+    region.kind = FrameKind::kRegion;
+    region.name = name;
+    run.data.frames.push_back(region);
+    PagePath path;
+    path.frame = static_cast<std::uint32_t>(run.data.frames.size() - 1);
+    path.self_s[0] = 1;
+    run.data.paths.push_back(path);
+  }
+  Browser of_regions(run.analysis, run.data, true);
+  of_regions.press(PressedKey::kText, "3");
+  std::string text;
+  for (const ScreenLine& line : of_regions.draw(100, 24)) text += text_of(line) + "\n";
+  EXPECT_NE(text.find("region solve (coarse)"), std::string::npos) << text;
+  EXPECT_NE(text.find("region solve (fine)"), std::string::npos) << text;
 }
 
 TEST_F(BrowserTest, TreeOpensAndCloses) {
@@ -479,6 +569,30 @@ TEST_F(BrowserTest, SourceOfACall) {
   EXPECT_NE(selected().find("4.00 s"), std::string::npos);
   browser.press(PressedKey::kLeft);
   EXPECT_NE(selected().find("/src/solve.py"), std::string::npos);
+}
+
+TEST_F(BrowserTest, MessagesAreShownBesidesAFilter) {
+  run.analysis.mpi_calls.front().file = "/src/elsewhere.c";
+  type("5/send");
+  browser.press(PressedKey::kEnter);
+  for (int i = 0; i < 5 && selected().find("MPI_Send") == std::string::npos; ++i)
+    browser.press(PressedKey::kDown);
+  EXPECT_TRUE(shows("/send"));
+  browser.press(PressedKey::kEnter);
+  EXPECT_TRUE(shows("The report has no source of /src/elsewhere.c")) << all();
+  browser.press(PressedKey::kDown);
+  EXPECT_TRUE(shows("/send")) << all();
+}
+
+TEST_F(BrowserTest, TheFilterOfATextEndsWithIt) {
+  type("6");
+  browser.press(PressedKey::kEnter);
+  type("/x = 1");
+  browser.press(PressedKey::kEnter);
+  EXPECT_NE(selected().find("x = 1"), std::string::npos) << selected();
+  browser.press(PressedKey::kLeft);
+  EXPECT_NE(selected().find("/src/solve.py"), std::string::npos) << all();
+  EXPECT_FALSE(shows("/x = 1"));
 }
 
 TEST_F(BrowserTest, ProcessesOpenAndCloseAndLeadToTheirLine) {
