@@ -32,7 +32,7 @@ using report::PressedKey;
 int browse(const std::string& argument) {
   const Result<fs::path> directory = run_directory(argument);
   if (!directory) return complain(directory.error());
-  if (::isatty(STDIN_FILENO) == 0 || ::isatty(STDOUT_FILENO) == 0)
+  if (::isatty(STDIN_FILENO) == 0 || !moves_cursor(STDOUT_FILENO))
     return complain(kBadUsage, "tui needs a terminal; `clusterprof report` does not");
   Result<AnalysedRun> run = analysed_run(directory.value(), true);
   if (!run) return complain(run.error());
@@ -44,6 +44,9 @@ int browse(const std::string& argument) {
 
   report::Browser browser(analysis, data.value(), wants_unicode());
   const Terminal terminal;
+  if (!terminal.is_open())
+    return complain(kBadUsage,
+                    "tui needs a terminal that this machine knows (TERM); `clusterprof report` does not");
   do terminal.show([&](std::size_t columns, std::size_t rows) { return browser.draw(columns, rows); });
   while (terminal.await_key([&](PressedKey key, std::string_view text) { return browser.press(key, text); }));
   return kOk;

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <climits>
+#include <cstdio>
+#include <cstdlib>
 #include <cwchar>
 #include <string>
 
@@ -16,47 +18,37 @@ namespace {
 
 using report::PressedKey;
 using report::ScreenLine;
+using report::text::Colour;
 using report::text::Style;
 
 constexpr int kEscapeDelay_ms = 25;
 
+static_assert(COLOR_RED == static_cast<int>(Colour::kRed) && COLOR_CYAN == static_cast<int>(Colour::kCyan));
+
+// Pairs have the numbers of their colours.
 chtype attributes(Style style, bool colour) {
-  const auto pair = [&](int number) { return colour ? COLOR_PAIR(number) : A_NORMAL; };
-  switch (style) {
-    case Style::kPlain:
-      return A_NORMAL;
-    case Style::kTitle:
-      return A_BOLD;
-    case Style::kDim:
-      return A_DIM;
-    case Style::kBad:
-      return pair(1) | A_BOLD;
-    case Style::kWarning:
-      return pair(2);
-    case Style::kGood:
-      return pair(3);
-    case Style::kPython:
-      return pair(3);
-    case Style::kNative:
-      return pair(4);
-    case Style::kSystem:
-      return pair(1);
-    case Style::kMpi:
-      return pair(2);
-    case Style::kIo:
-      return pair(6);
-    case Style::kIdle:
-      return A_DIM;
-    case Style::kRunnable:
-      return pair(5);
-  }
-  return A_NORMAL;
+  const report::text::Look look = report::text::look_of(style);
+  chtype set = look.bold ? A_BOLD : look.dim ? A_DIM : A_NORMAL;
+  if (colour && look.colour != Colour::kNone) set |= COLOR_PAIR(static_cast<int>(look.colour));
+  return set;
+}
+
+// Machines of clusters do not know the newer terminals by name, but nearly all of these obey what is meant
+// for xterm.
+SCREEN* open_screen() {
+  if (SCREEN* const known = ::newterm(nullptr, stdout, stdin)) return known;
+  const char* const name = std::getenv("TERM");
+  if (name == nullptr || *name == '\0') return nullptr;
+  for (const char* const usual : {"xterm-256color", "xterm"})
+    if (SCREEN* const similar = ::newterm(usual, stdout, stdin)) return similar;
+  return nullptr;
 }
 
 }  // namespace
 
-Terminal::Terminal() {
-  ::initscr();
+Terminal::Terminal() : screen_(open_screen()) {
+  if (screen_ == nullptr) return;
+  ::def_prog_mode();
   ::raw();  // Ctrl-C must not kill us before the terminal is what it was
   ::noecho();
   ::nonl();
@@ -67,13 +59,17 @@ Terminal::Terminal() {
   if (colour_) {
     ::start_color();
     ::use_default_colors();
-    static constexpr short kColours[] = {COLOR_RED,  COLOR_YELLOW, COLOR_GREEN,
-                                         COLOR_BLUE, COLOR_CYAN,   COLOR_MAGENTA};
-    for (short i = 0; i < 6; ++i) ::init_pair(static_cast<short>(i + 1), kColours[i], -1);
+    for (auto number = static_cast<short>(Colour::kRed); number <= static_cast<short>(Colour::kCyan);
+         ++number)
+      ::init_pair(number, number, -1);
   }
 }
 
-Terminal::~Terminal() { ::endwin(); }
+Terminal::~Terminal() {
+  if (screen_ == nullptr) return;
+  ::endwin();
+  ::delscreen(screen_);
+}
 
 void Terminal::show(const Draw& draw) const {
   ::erase();

@@ -8,15 +8,21 @@
 
 #include "report/tui/browser.hpp"
 
+struct screen;  // of ncurses
+
 namespace clusterprof::cli {
 
 // The terminal is what it was again also when something is thrown.
 class Terminal {
  public:
+  // Leaves the terminal as it is if it cannot be used.
   Terminal();
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
   ~Terminal();
+
+  // False: this machine does not know the terminal. Nothing else may be called then.
+  [[nodiscard]] bool is_open() const { return screen_ != nullptr; }
 
   // Shows what is drawn for the screen's present size.
   using Draw = std::function<std::vector<report::ScreenLine>(std::size_t columns, std::size_t rows)>;
@@ -28,6 +34,7 @@ class Terminal {
   bool await_key(const Press& press, int most_ms = -1) const;
 
  private:
+  screen* screen_;
   bool colour_ = false;
 };
 

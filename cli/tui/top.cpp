@@ -43,6 +43,7 @@ int top(const TopOptions& options) {
   std::optional<Error> problem;
   {
     const Terminal terminal;
+    if (!terminal.is_open()) return top_once(options);
     Clock::time_point refresh_at = Clock::now() + kRefresh;
     bool stays = true;
     while (stays && !problem) {

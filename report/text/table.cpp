@@ -2,6 +2,8 @@
 // Tables, bars and paragraphs of the text report, cut to the width of the terminal.
 #include "report/text/table.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -18,39 +20,44 @@ constexpr std::size_t kGap = 2;
 constexpr std::size_t kLongestUnit = 4;  // " ms."
 constexpr std::size_t kMinRoom = 20;     // for names in the last column of a page of that width
 
-std::string_view escape_sequence(Style style) {
-  switch (style) {
-    case Style::kPlain:
-      return "";
-    case Style::kTitle:
-      return "\x1b[1m";
-    case Style::kDim:
-      return "\x1b[2m";
-    case Style::kBad:
-      return "\x1b[1;31m";
-    case Style::kWarning:
-      return "\x1b[33m";
-    case Style::kGood:
-      return "\x1b[32m";
-    case Style::kPython:
-      return "\x1b[34m";
-    case Style::kNative:
-      return "\x1b[32m";
-    case Style::kSystem:
-      return "\x1b[35m";
-    case Style::kMpi:
-      return "\x1b[31m";
-    case Style::kIo:
-      return "\x1b[33m";
-    case Style::kIdle:
-      return "\x1b[2m";
-    case Style::kRunnable:
-      return "\x1b[36m";
-  }
-  return "";
+std::string escape_sequence(Style style) {
+  const Look look = look_of(style);
+  std::string codes = look.bold ? "1" : look.dim ? "2" : "";
+  if (look.colour != Colour::kNone)
+    codes += fmt::format("{}3{}", codes.empty() ? "" : ";", static_cast<int>(look.colour));
+  return codes.empty() ? codes : fmt::format("\x1b[{}m", codes);
 }
 
 }  // namespace
+
+Look look_of(Style style) {
+  switch (style) {
+    case Style::kPlain:
+      return {};
+    case Style::kTitle:
+      return {Colour::kNone, true, false};
+    case Style::kDim:
+    case Style::kIdle:
+      return {Colour::kNone, false, true};
+    case Style::kBad:
+      return {Colour::kRed, true, false};
+    case Style::kWarning:
+    case Style::kIo:
+      return {Colour::kYellow, false, false};
+    case Style::kGood:
+    case Style::kNative:
+      return {Colour::kGreen, false, false};
+    case Style::kPython:
+      return {Colour::kBlue, false, false};
+    case Style::kSystem:
+      return {Colour::kMagenta, false, false};
+    case Style::kMpi:
+      return {Colour::kRed, false, false};
+    case Style::kRunnable:
+      return {Colour::kCyan, false, false};
+  }
+  return {};
+}
 
 void Page::line(const std::vector<Span>& spans) {
   std::vector<Span> shown;
@@ -67,7 +74,7 @@ void Page::line(const std::vector<Span>& spans) {
     shown.pop_back();
   }
   for (const Span& span : shown) {
-    const std::string_view escape = colour_ ? escape_sequence(span.style) : std::string_view();
+    const std::string escape = colour_ ? escape_sequence(span.style) : std::string();
     out_ += escape;
     out_ += span.text;
     if (!escape.empty()) out_ += "\x1b[0m";

@@ -31,6 +31,15 @@ enum class Style {
   kRunnable
 };
 
+// How a style looks in a terminal, in reports and in the browser alike. Colours have the numbers that
+// terminals know them by.
+enum class Colour { kNone = 0, kRed = 1, kGreen, kYellow, kBlue, kMagenta, kCyan };
+struct Look {
+  Colour colour = Colour::kNone;  // the terminal's own
+  bool bold = false, dim = false;
+};
+Look look_of(Style style);
+
 struct Span {
   std::string text;
   Style style = Style::kPlain;

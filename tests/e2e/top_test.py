@@ -118,6 +118,9 @@ class Top(recording.RecordingTest):
             wait_for("[1 Ranks] 2 Nodes 3 Functions 4 Lines Deadlock: ranks 0, 1 wait in MPI_Barrier", "for rank 2, which is in be_asleep()")
             tmux("send-keys", "q")
             wait_for("status 0", "prompt:")
+            # A terminal without a name: as with --once.
+            tmux("send-keys", f"clear; env -u TERM '{recording.CLUSTERPROF}' top '{self.run_directory}'; echo once $?", "Enter")
+            wait_for("Functions", "once 0")
 
         self.end()
         self.await_last_shard(os.path.basename(self.run_directory))

@@ -32,17 +32,16 @@ class Tui(recording.RecordingTest):
         self.socket = os.path.join(self.directory, "tmux")
 
     def tmux(self, *arguments):
-        environment = {**os.environ, "TERM": "screen-256color", "LANG": "C.UTF-8"}
+        environment = {**os.environ, "TERM": "screen-256color", "LANG": "C.UTF-8"}  # of tmux itself
         environment.pop("TMUX", None)
         return subprocess.run(["tmux", "-S", self.socket, "-f", "/dev/null", *arguments], env=environment, check=True,
                               capture_output=True, text=True, timeout=60).stdout
 
-    def start(self, columns, rows):
+    def start(self, columns, rows, before=""):
         self.tmux("new-session", "-d", "-x", str(columns), "-y", str(rows), "sh")
         self.addCleanup(lambda: subprocess.run(["tmux", "-S", self.socket, "kill-server"], capture_output=True))
         run = os.path.join(self.directory, "run")
-        self.keys(f"PS1='prompt:'; '{recording.CLUSTERPROF}' tui '{run}'; echo status $?", "Enter")
-        self.wait_for("[1 Summary]")
+        self.keys(f"PS1='prompt:'; {before} '{recording.CLUSTERPROF}' tui '{run}'; echo status $?", "Enter")
 
     def keys(self, *keys):
         self.tmux("send-keys", *keys)
@@ -64,6 +63,7 @@ class Tui(recording.RecordingTest):
 
     def test_browsing(self):
         self.start(80, 24)
+        self.wait_for("[1 Summary]")
         self.assertIn("program.py", self.wait_for("Main threads by category"))
         self.keys("2")
         first = self.line(self.wait_for("[2 Hotspots]", "inner()"), "inner()")
@@ -98,8 +98,23 @@ class Tui(recording.RecordingTest):
 
     def test_interrupted(self):
         self.start(60, 20)
+        self.wait_for("[1 Summary]")
         self.keys("C-c")
         self.wait_for("status 0", "prompt:")
+
+    def test_a_terminal_that_is_not_known(self):
+        self.start(80, 24, "TERM=xterm-of-tomorrow")
+        self.wait_for("[1 Summary]", "Main threads by category")
+        self.keys("q")
+        self.wait_for("status 0", "prompt:")
+
+    def test_a_terminal_that_cannot_move_its_cursor(self):
+        self.start(80, 24, "TERM=dumb")
+        self.wait_for("clusterprof: tui needs a terminal", "status 2")
+
+    def test_a_terminal_without_a_name(self):
+        self.start(80, 24, "env -u TERM")
+        self.wait_for("clusterprof: tui needs a terminal", "status 2")
 
     def test_without_a_terminal(self):
         done = subprocess.run([recording.CLUSTERPROF, "tui", os.path.join(self.directory, "run")], capture_output=True,

@@ -10,6 +10,7 @@
 #include "report/format/characters.hpp"
 #include "report/format/names.hpp"
 #include "report/report.hpp"
+#include "report/text/table.hpp"
 
 namespace clusterprof::report {
 namespace {
@@ -154,6 +155,23 @@ TEST(Text, HostileNamesDoNotReachTheTerminal) {
     const std::size_t end = coloured.find_first_not_of("0123456789;", at + 2);
     ASSERT_EQ(coloured[end], 'm');
   }
+}
+
+// What is shown in a terminal without a report takes its colours from there.
+TEST(Text, HasTheColoursOfLooks) {
+  for (std::size_t category = 0; category < shard::kCategories; ++category) {
+    const text::Style style = text::category_style(category);
+    const text::Look look = text::look_of(style);
+    std::string escape = look.dim ? "\x1b[2m" : "\x1b[3?m";
+    std::replace(escape.begin(), escape.end(), '?', static_cast<char>('0' + static_cast<int>(look.colour)));
+    text::Page page(80, true);
+    page.line("x", style);
+    EXPECT_EQ(page.take(), escape + "x\x1b[0m\n");
+  }
+  text::Page page(80, true);
+  page.line("x", text::Style::kBad);
+  EXPECT_EQ(page.take(), "\x1b[1;31mx\x1b[0m\n");
+  EXPECT_EQ(text::look_of(text::category_style(testing::kMpiIndex)).colour, text::Colour::kRed);
 }
 
 TEST(Text, WideNamesKeepTheColumns) {
