@@ -51,6 +51,9 @@ class TopSearch {
     std::unordered_map<std::int32_t, std::uint32_t> row_of;
     for (std::uint32_t row = 0; row < data_.ranks.size(); ++row) row_of.emplace(data_.ranks[row].rank, row);
     const bool cpu_clock = data_.run.clock == "cpu";
+    // Of a node that has ended, the whole run is what is known.
+    const auto runs = [&](const shard::Node& node) { return node.as_of_utc_ns != 0; };
+    const bool any_runs = std::any_of(data_.nodes.begin(), data_.nodes.end(), runs);
     for (const shard::Rank& since : input_.since) {
       const auto row = row_of.find(since.rank);
       const std::uint64_t recorded_ns = since.elapsed_ns - std::min(since.elapsed_ns, since.paused_ns);
@@ -64,7 +67,9 @@ class TopSearch {
       const OptionalCategorySeconds known = main_thread_categories(so_far, cpu_clock);
       for (std::size_t c = 0; c < known.size(); ++c)
         if (known[c] && !to.category_s[c]) to.category_s[c] = to_seconds(since.main_thread_ns[c]);
-      top_.window_s = std::max(top_.window_s, to.window_s);
+      const std::uint32_t node = so_far.node;
+      if (!any_runs || (node < data_.nodes.size() && runs(data_.nodes[node])))
+        top_.window_s = std::max(top_.window_s, to.window_s);
     }
   }
 
@@ -74,6 +79,34 @@ class TopSearch {
     return found->second;
   }
 
+  // The functions whose total time has that of the path.
+  std::uint32_t stack_of(std::uint32_t path) {
+    const auto [found, is_new] = stack_of_.try_emplace(path, static_cast<std::uint32_t>(top_.stacks.size()));
+    if (!is_new) return found->second;
+    std::vector<std::uint32_t>& stack = top_.stacks.emplace_back();
+    for (; path != 0; path = paths_.parent(path)) {
+      const std::uint32_t function = paths_.function(path);
+      if (function == kNone || !paths_.outermost_function(path)) continue;
+      const auto [entered, first] =
+          entered_.try_emplace(function, static_cast<std::uint32_t>(top_.entered.size()));
+      if (first) top_.entered.push_back(name_function(function));
+      stack.push_back(entered->second);
+    }
+    return found->second;
+  }
+
+  [[nodiscard]] FunctionRow name_function(std::uint32_t function) const {
+    const shard::Frame& frame = *paths_.functions()[function];
+    FunctionRow row;
+    row.id = function;
+    row.name = paths_.function_name(function);
+    row.file = paths_.text(frame.file);
+    row.module = paths_.text(frame.module);
+    row.line = frame.function_line;
+    row.kind = frame.kind;
+    return row;
+  }
+
   void find_places() {
     for (const shard::Thread& thread : data_.threads) {
       if (thread.rank >= data_.ranks.size() || thread.last_path >= paths_.size()) continue;
@@ -81,6 +114,7 @@ class TopSearch {
       if (thread.kind != shard::ThreadKind::kMain || thread.pid != of.pid || !was_alive(thread, of)) continue;
       TopRank& to = rank(thread.rank);
       to.place = place_of(thread.last_path);
+      to.stack = stack_of(paths_.counted(thread.last_path, thread.last_category));
       if (thread.unmoved_ns != 0) to.unmoved_s = to_seconds(thread.unmoved_ns);
       // The call that it was in at its last sample has returned, unless there is a row of it below.
       to.place.op.clear();
@@ -89,6 +123,7 @@ class TopSearch {
       if (!call.main_thread || call.rank >= data_.ranks.size() || call.path >= paths_.size()) continue;
       TopRank& to = rank(call.rank);
       to.place = place_of(call.path);
+      to.stack = stack_of(paths_.counted(call.path, shard::Category::kMpi));
       to.op_s = to.unmoved_s = to_seconds(call.lasted_ns);
     }
   }
@@ -156,14 +191,7 @@ class TopSearch {
     top_.sampled_s = to_seconds(all_ns);
     for (std::uint32_t i = 0; i < functions.size(); ++i) {
       if (functions[i].total_ns == 0) continue;
-      const shard::Frame& frame = *paths_.functions()[i];
-      FunctionRow& row = top_.functions.emplace_back();
-      row.id = i;
-      row.name = paths_.function_name(i);
-      row.file = paths_.text(frame.file);
-      row.module = paths_.text(frame.module);
-      row.line = frame.function_line;
-      row.kind = frame.kind;
+      FunctionRow& row = top_.functions.emplace_back(name_function(i));
       row.self_s = to_seconds(functions[i].self_ns);
       row.total_s = to_seconds(functions[i].total_ns);
     }
@@ -195,6 +223,7 @@ class TopSearch {
   const RankOrder order_;
   Top top_;
   std::map<std::uint32_t, SourceLocation> place_of_;
+  std::map<std::uint32_t, std::uint32_t> stack_of_, entered_;  // by path; by function
 };
 
 }  // namespace

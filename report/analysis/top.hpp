@@ -40,6 +40,7 @@ struct TopRank {
   Seconds op_s;                        // for how long
   Seconds unmoved_s;                   // that its main thread has been there; empty: it moves, or not known
   std::optional<std::uint64_t> rss_bytes;
+  std::uint32_t stack = shard::kNone;  // of its main thread, in Top::stacks; kNone: not known
 };
 // Of Analysis::nodes. Sums over its ranks, as far as they are known.
 struct TopNode {
@@ -58,7 +59,13 @@ struct Top {
   std::vector<FunctionRow> functions;
   std::vector<LineRow> lines;
   double sampled_s = 0;  // what their shares are of
-  Seconds window_s;      // the longest of a rank; empty: nothing is known of the last seconds
+  // The longest of a rank of a node that is running, or of all once none is; empty: nothing is known of the
+  // last seconds.
+  Seconds window_s;
+  // Functions that main threads are in, however far out: names and places only. A stack is those of a call
+  // path, by index.
+  std::vector<FunctionRow> entered;
+  std::vector<std::vector<std::uint32_t>> stacks;
 };
 
 // Linear in ranks, threads, calls and call paths. The run's state is left to find_run_state().

@@ -14,6 +14,7 @@
 #include "report/text/table.hpp"
 #include "report/words/hang.hpp"
 #include "report/words/run_state.hpp"
+#include "report/words/where_now.hpp"
 
 namespace clusterprof::report {
 
@@ -108,9 +109,9 @@ class TopText {
       });
     for (std::size_t i = 0; i < std::min(shown.size(), kMostRanks); ++i) {
       const TopRank& rank = top_.ranks[shown[i]];
-      page_.line(with_bar(number(std::to_string(top_.run.ranks[shown[i]].rank), 7), rank.category_s,
-                          rank.window_s,
-                          amount(rank.rss_bytes) + time(rank.unmoved_s) + describe(rank.place, names_)));
+      page_.line(with_bar(
+          number(std::to_string(top_.run.ranks[shown[i]].rank), 7), rank.category_s, rank.window_s,
+          amount(rank.rss_bytes) + time(rank.unmoved_s) + words::where_now(top_, shown[i], names_).text));
     }
     if (shown.size() > kMostRanks)
       page_.line(fmt::format("       and {} more", shown.size() - kMostRanks), Style::kDim);

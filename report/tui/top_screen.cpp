@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "report/analysis/hang_search.hpp"
@@ -17,6 +18,7 @@
 #include "report/tui/view_parts.hpp"
 #include "report/words/hang.hpp"
 #include "report/words/run_state.hpp"
+#include "report/words/where_now.hpp"
 
 namespace clusterprof::report {
 
@@ -26,20 +28,22 @@ using tui::Spans;
 
 namespace {
 
-constexpr std::array<std::string_view, 13> kTopHelp = {
+constexpr std::array<std::string_view, 15> kTopHelp = {
     "1 .. 4, Tab      ranks, nodes, functions, lines",
     "Up Down          the line before, the next one",
     "PgUp PgDn        a screen; Home and End: the first and the last line",
-    "Enter            ranks of a node, or in a function",
+    "Enter            ranks of a node; ranks in a function, or in",
+    "                 what it calls",
     "f, space         freeze, and go on",
     "v                the verdict in full",
     "/                filter: only what contains these letters",
     "s r              sort by the next column; the other way round",
-    "Esc              back; no filter",
+    "Esc              back; no filter; all ranks",
     "q, Ctrl-C        leave",
     "",
     "still: how long the main thread has been at one place.",
-    "Times are of the last seconds; functions count all ranks."};
+    "Times are of the last seconds, as the first line says;",
+    "functions count all ranks."};
 
 enum ListPage : std::size_t { kRanks, kNodes, kFunctions, kLines, kPages };
 enum RankSort : std::size_t { kByRank, kByStill, kByMpi, kByMemory, kRankSorts };
@@ -85,6 +89,12 @@ struct TopScreen::State {
     bool stale = true;
   };
 
+  // Ranks that are listed alone: those of a node, or in a function. Numbers change when the run is read anew.
+  struct Opened {
+    std::optional<std::string> node;
+    std::optional<FunctionRow> function;
+  };
+
   List& list() { return lists[page]; }
 
   [[nodiscard]] const std::string& node_name(std::size_t rank) const {
@@ -104,6 +114,44 @@ struct TopScreen::State {
       default:
         return top.lines.size();
     }
+  }
+
+  // By Top::stacks: whether the function that was opened is on it.
+  [[nodiscard]] std::vector<bool> opened_stacks() const {
+    std::vector<bool> opened_on(top.stacks.size(), false);
+    const auto identity = [](const FunctionRow& row) {
+      return std::tie(row.kind, row.name, row.file, row.line, row.module);
+    };
+    const auto function = std::find_if(top.entered.begin(), top.entered.end(), [&](const FunctionRow& row) {
+      return identity(row) == identity(*opened.function);
+    });
+    const auto number = static_cast<std::uint32_t>(function - top.entered.begin());
+    for (std::size_t i = 0; i < top.stacks.size(); ++i)
+      opened_on[i] = std::find(top.stacks[i].begin(), top.stacks[i].end(), number) != top.stacks[i].end();
+    return opened_on;
+  }
+
+  // By row of Top::ranks.
+  [[nodiscard]] std::vector<bool> opened_ranks() const {
+    std::vector<bool> is_opened(top.ranks.size(), true);
+    if (opened.node)
+      for (std::size_t row = 0; row < top.ranks.size(); ++row)
+        is_opened[row] = node_name(row) == *opened.node;
+    if (opened.function) {
+      const std::vector<bool> stacks = opened_stacks();
+      for (std::size_t row = 0; row < top.ranks.size(); ++row) {
+        const std::uint32_t stack = top.ranks[row].stack;
+        is_opened[row] = stack < stacks.size() && stacks[stack];
+      }
+    }
+    return is_opened;
+  }
+
+  [[nodiscard]] bool shows_opened() const { return page == kRanks && (opened.node || opened.function); }
+
+  [[nodiscard]] std::string opened_name() const {
+    return opened.node ? "ranks of " + printable(*opened.node)
+                       : "ranks in " + function_label(opened.function->name, opened.function->kind);
   }
 
   [[nodiscard]] bool is_wanted(std::size_t row, const std::string& filter) const {
@@ -154,8 +202,9 @@ struct TopScreen::State {
     if (!at.stale) return;
     at.stale = false;
     std::vector<std::pair<double, std::uint32_t>> wanted;
+    const std::vector<bool> listed = shows_opened() ? opened_ranks() : std::vector<bool>(count(), true);
     for (std::uint32_t row = 0; row < count(); ++row)
-      if (is_wanted(row, at.filter)) wanted.emplace_back(key(row, at.sort), row);
+      if (listed[row] && is_wanted(row, at.filter)) wanted.emplace_back(key(row, at.sort), row);
     std::stable_sort(wanted.begin(), wanted.end(), [&](const auto& a, const auto& b) {
       return at.reversed ? a.first < b.first : a.first > b.first;
     });
@@ -176,9 +225,19 @@ struct TopScreen::State {
     refresh();
     if (list().rows.empty() || (page != kNodes && page != kFunctions)) return;
     const std::uint32_t row = list().rows[list().cursor];
-    std::string filter = page == kNodes ? top.run.nodes[row].name : top.functions[row].name;
+    opened = {};
+    if (page == kNodes)
+      opened.node = top.run.nodes[row].name;
+    else
+      opened.function = top.functions[row];
     page = kRanks;
-    list() = {{}, 0, 0, list().sort, list().reversed, std::move(filter), true};
+    list() = {{}, 0, 0, list().sort, list().reversed, {}, true};
+  }
+
+  void back() {
+    if (list().filter.empty() && page == kRanks) opened = {};
+    list().filter.clear();
+    list().stale = true;
   }
 
   bool letter(std::string_view text) {
@@ -268,11 +327,9 @@ struct TopScreen::State {
       spans.push_back(
           {pad_right(shorten(printable(node_name(row)), kNodeColumn), kNodeColumn + 1), Style::kDim});
     const std::size_t used = kRankWidth + tui::kBar + 1 + 2 * kTime + (is_wide ? kNodeColumn + 1 : 0);
-    const bool has_ended = info.exit_status || info.exit_signal;
-    const std::string where = info.exit_signal   ? "ended by " + signal_name(*info.exit_signal)
-                              : info.exit_status ? fmt::format("ended with status {}", *info.exit_status)
-                                                 : describe(rank.place, *names, tui::rest_of(columns, used));
-    spans.push_back({where, has_ended ? Style::kDim : rank.op_s ? Style::kMpi : Style::kPlain});
+    words::WhereNow where = words::where_now(top, row, *names, tui::rest_of(columns, used));
+    const Style style = where.has_ended ? Style::kDim : rank.op_s ? Style::kMpi : Style::kPlain;
+    spans.push_back({std::move(where.text), style});
     return spans;
   }
 
@@ -323,7 +380,7 @@ struct TopScreen::State {
     }
   }
 
-  [[nodiscard]] Spans tabs() const {
+  [[nodiscard]] Spans tabs(std::size_t columns) const {
     static constexpr std::array<std::string_view, kPages> kTitles = {"Ranks", "Nodes", "Functions", "Lines"};
     Spans spans;
     for (std::size_t i = 0; i < kPages; ++i) {
@@ -332,6 +389,12 @@ struct TopScreen::State {
                        is_open ? Style::kTitle : Style::kDim});
     }
     if (frozen) spans.push_back({"  frozen", Style::kWarning});
+    if (top.window_s) {
+      spans.push_back({"  the last " + seconds(*top.window_s), Style::kDim});
+      std::size_t used = 0;
+      for (const Span& span : spans) used += format::columns(span.text);
+      if (used > columns) spans.pop_back();
+    }
     return spans;
   }
 
@@ -340,6 +403,7 @@ struct TopScreen::State {
   Top top;
   std::optional<ShortPaths> names;
   std::array<List, kPages> lists;
+  Opened opened;
   std::size_t page = kRanks, list_rows = 1;
   bool typing = false, help = false, shows_verdict = false, frozen = false;
 };
@@ -399,8 +463,7 @@ bool TopScreen::press(PressedKey key, std::string_view text) {
       break;
     case PressedKey::kErase:
     case PressedKey::kBack:
-      s.list().filter.clear();
-      s.list().stale = true;
+      s.back();
       break;
     case PressedKey::kText:
       return s.letter(text);
@@ -424,7 +487,7 @@ std::vector<ScreenLine> TopScreen::draw(std::size_t columns, std::size_t rows) {
     return lines;
   }
   s.refresh();
-  add(s.tabs());
+  add(s.tabs(columns));
   const std::string verdict = s.verdict();
   if (s.help || s.shows_verdict) {
     if (s.help)
@@ -454,9 +517,16 @@ std::vector<ScreenLine> TopScreen::draw(std::size_t columns, std::size_t rows) {
   if (at.rows.empty()) add({{at.filter.empty() ? "  nothing yet" : "  nothing that matches", Style::kDim}});
   lines.resize(rows - 2);
 
-  if (s.typing || !at.filter.empty()) {
-    add({{"/" + printable(at.filter) + (s.typing ? "_" : ""), Style::kTitle},
-         {s.typing ? "  Enter: keep  Esc: no filter" : "  Esc: no filter", Style::kDim}});
+  const bool is_filtered = s.typing || !at.filter.empty();
+  if (is_filtered || s.shows_opened()) {
+    Spans spans;
+    if (s.shows_opened()) spans.push_back({shorten(s.opened_name(), columns / 2) + "  ", Style::kTitle});
+    if (is_filtered) spans.push_back({"/" + printable(at.filter) + (s.typing ? "_  " : "  "), Style::kTitle});
+    spans.push_back({s.typing      ? "Enter: keep  Esc: no filter"
+                     : is_filtered ? "Esc: no filter"
+                                   : "Esc: all ranks",
+                     Style::kDim});
+    add(std::move(spans));
   } else {
     add({{"s sort  r reverse  / filter  f freeze  v verdict  ? help  q quit", Style::kDim}});
   }

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "profile_builder.hpp"
 #include "report/analysis/run_state.hpp"
@@ -158,6 +159,30 @@ TEST(Top, FunctionsHaveTheTimeOfAllNodesOnce) {
   EXPECT_EQ(top.lines[0].self_s, 3.0);
 }
 
+TEST(Top, MainThreadsAreInAllFunctionsOfTheirCallPaths) {
+  const Top top = ThreeRanks().top();
+  const auto names_of = [&](const TopRank& rank) {
+    std::vector<std::string> names;
+    for (const std::uint32_t function : top.stacks.at(rank.stack))
+      names.push_back(top.entered.at(function).name);
+    return names;
+  };
+  EXPECT_EQ(names_of(top.ranks[0]), (std::vector<std::string>{"step", "main"}));
+  EXPECT_EQ(names_of(top.ranks[2]), (std::vector<std::string>{"MPI_Barrier", "main"}));
+  EXPECT_EQ(top.ranks[1].stack, top.ranks[2].stack);
+}
+
+TEST(Top, TheWindowIsThatOfNodesThatRun) {
+  ThreeRanks job;
+  const std::uint32_t ended = job.data.ranks[2].node;
+  ASSERT_NE(job.data.ranks[0].node, ended);
+  job.data.nodes[ended].as_of_utc_ns = 0;
+  job.input.since[2].elapsed_ns = 3'600'000 * kMs;
+  EXPECT_EQ(job.top().window_s, 5.0) << "the ended node's rank has its whole life";
+  for (shard::Node& node : job.data.nodes) node.as_of_utc_ns = 0;
+  EXPECT_EQ(job.top().window_s, 3600.0);
+}
+
 TEST(Top, NothingIsKnownOfTheLastSecondsWithoutAnEarlierState) {
   ThreeRanks job;
   job.input.since.clear();
@@ -211,6 +236,26 @@ TEST(TopText, SaysHowOldItIsAndWhoWaits) {
   EXPECT_NE(text.find("wait in MPI_Barrier (train.py:92)"), std::string::npos) << text;
   EXPECT_NE(text.find("step() train.py:31"), std::string::npos) << text;
   EXPECT_NE(text.find("MPI_Barrier <- main() train.py:92"), std::string::npos) << text;
+}
+
+TEST(TopText, SaysHowRanksHaveEnded) {
+  ThreeRanks job;
+  job.data.calls_under_way.clear();
+  job.data.threads.clear();
+  job.data.ranks[1].flags |= shard::kExitStatusKnown;
+  job.data.ranks[1].exit_status = 3;
+  job.data.ranks[2].flags |= shard::kExitSignalKnown;
+  job.data.ranks[2].exit_signal = 9;
+  TextOptions wide;
+  wide.width = 300;
+  std::string text = render_top_text(job.top(), wide);
+  EXPECT_NE(text.find("ended with status 3"), std::string::npos) << text;
+  EXPECT_NE(text.find("ended by SIGKILL"), std::string::npos) << text;
+  EXPECT_NE(text.find("code that is not known"), std::string::npos) << "rank 0, which runs: " << text;
+  for (shard::Node& node : job.data.nodes) node.as_of_utc_ns = 0;
+  for (shard::Rank& rank : job.data.ranks) rank.flags &= ~std::uint32_t{shard::kLost | shard::kStillRan};
+  text = render_top_text(job.top(), wide);
+  EXPECT_EQ(text.find("code that is not known"), std::string::npos) << text;
 }
 
 TEST(TopText, SaysThatARunHasEnded) {

@@ -51,6 +51,7 @@ Top top_of(std::int32_t ranks, double as_of_s = 2) {
     rank.category_s[static_cast<std::size_t>(r == 1 ? Category::kIdle : Category::kMpi)] = 5;
     rank.unmoved_s = r == 1 ? 600 : 8;
     if (r != 1) rank.op_s = 8;
+    rank.stack = r == 1 ? 1 : 0;
     top.ranks.push_back(rank);
   }
   FunctionRow barrier, lost;
@@ -58,7 +59,12 @@ Top top_of(std::int32_t ranks, double as_of_s = 2) {
   barrier.total_s = barrier.self_s;
   lost.name = "lost", lost.file = "/src/train.py", lost.line = 19, lost.kind = shard::FrameKind::kPython;
   lost.self_s = lost.total_s = 5;
-  top.functions = {barrier, lost};
+  FunctionRow main;
+  main.name = "main", main.file = "/src/train.py", main.line = 50, main.kind = shard::FrameKind::kPython;
+  main.total_s = 5.0 * ranks;
+  top.functions = {barrier, lost, main};
+  top.entered = {main, barrier, lost};
+  top.stacks = {{1, 0}, {2, 0}};  // MPI_Barrier or lost(), called by main()
   Hang hang;
   hang.is_deadlock = true;
   hang.rank = 1;
@@ -178,8 +184,46 @@ TEST_F(TopScreenTest, ShowsNodesAndTheirRanks) {
   screen.press(PressedKey::kDown);
   screen.press(PressedKey::kEnter);
   EXPECT_TRUE(has("[1 Ranks]"));
-  EXPECT_TRUE(has("/node1"));
+  EXPECT_TRUE(has("ranks of node1"));
   EXPECT_TRUE(has("1/2")) << "ranks 2 and 3";
+}
+
+TEST_F(TopScreenTest, ShowsRanksOfOneNodeAndNotOfThoseNamedLikeIt) {
+  screen.update(top_of(30));
+  type("2");
+  screen.press(PressedKey::kDown);
+  screen.press(PressedKey::kEnter);
+  EXPECT_TRUE(has("1/2")) << "not those of node10 to node14: " << drawn();
+  screen.update(top_of(30, 3));
+  EXPECT_TRUE(has("1/2")) << drawn();
+  type("/3");
+  screen.press(PressedKey::kEnter);
+  EXPECT_TRUE(has("1/1")) << "a filter is of these: " << drawn();
+  EXPECT_TRUE(has("ranks of node1  /3")) << drawn();
+  screen.press(PressedKey::kBack);
+  EXPECT_TRUE(has("1/2")) << drawn();
+  screen.press(PressedKey::kBack);
+  EXPECT_TRUE(has("1/30")) << drawn();
+}
+
+TEST_F(TopScreenTest, ShowsRanksInAFunctionAndInWhatItCalls) {
+  screen.update(top_of(4));
+  type("3s");  // by total time
+  EXPECT_TRUE(has("main()")) << drawn();
+  screen.press(PressedKey::kEnter);
+  EXPECT_TRUE(has("ranks in main()")) << drawn();
+  EXPECT_TRUE(has("1/4")) << drawn();
+  type("3");
+  screen.press(PressedKey::kEnd);
+  screen.press(PressedKey::kEnter);
+  EXPECT_TRUE(has("ranks in lost()")) << drawn();
+  EXPECT_TRUE(has("1/1")) << drawn();
+}
+
+TEST_F(TopScreenTest, SaysOfHowManySecondsTimesAre) {
+  EXPECT_FALSE(has("the last "));
+  screen.update(top_of(4));
+  EXPECT_NE(draw()[0].find("the last 5.00 s"), std::string::npos) << draw()[0];
 }
 
 TEST_F(TopScreenTest, ShowsFunctionsWithTheirShares) {
@@ -232,6 +276,7 @@ TEST_F(TopScreenTest, SaysThatTheRunHasEnded) {
   EXPECT_TRUE(has("INCOMPLETE (lost)"));
   EXPECT_TRUE(has("its last state"));
   EXPECT_TRUE(has("ended by SIGKILL"));
+  EXPECT_TRUE(has("ended by SIGKILL, in lost() train.py:20", 120)) << drawn(120);
 }
 
 TEST_F(TopScreenTest, FewerRanksThanBeforeKeepTheCursorInside) {
