@@ -32,11 +32,8 @@ class CommView final : public ListView {
     }
     const TimeScale scale(a.mpi_calls.front().time_s);
     blank_and_title("Calls", "of all ranks");
-    items_.push_back({{{cell(fmt::format("time {}", scale.unit())) + cell("waiting") + cell("count") +
-                            cell("sent", 10) + "call site",
-                        Style::kDim}},
-                      false,
-                      {}});
+    column_titles(cell(fmt::format("time {}", scale.unit())) + cell("waiting") + cell("count") +
+                  cell("sent", 10) + "call site");
     for (const MpiCallRow& call : a.mpi_calls) {
       const std::string label = describe(call, run_.names);
       if (!matches(label, filter)) continue;
@@ -51,6 +48,11 @@ class CommView final : public ListView {
   }
 
  private:
+  static constexpr std::size_t kShare = 9;
+
+  void column_titles(std::string titles) {
+    items_.push_back({{{std::move(titles), Style::kDim}}, false, {}});
+  }
   static ViewRequest source_of(const std::string& file, std::uint32_t line) {
     return file.empty() ? ViewRequest{} : ViewRequest{ViewRequest::Kind::kSource, 0, file, line, {}};
   }
@@ -67,12 +69,12 @@ class CommView final : public ListView {
     const auto& rows = run_.analysis.root_causes;
     if (rows.empty()) return;
     const TimeScale scale(rows.front().wait_s);
-    blank_and_title("Root causes of waiting",
-                    fmt::format("{} of waiting, share of all ranks' time", scale.unit()));
+    blank_and_title("Root causes of waiting", "share of all ranks' time");
+    column_titles(cell(fmt::format("wait {}", scale.unit())) + cell("share", kShare) + "rank, was in");
     for (const RootCauseRow& cause : rows) {
       const std::string label = fmt::format("rank {} in {}", cause.rank, place(cause.place));
       if (!matches(label, filter)) continue;
-      row(time_cell(scale, cause.wait_s) + cell(percent(cause.share), 9), {label, Style::kBad},
+      row(time_cell(scale, cause.wait_s) + cell(percent(cause.share), kShare), {label, Style::kBad},
           source_of(cause.place),
           fmt::format("  {} {} for it", plural(cause.waiting_ranks, "rank"),
                       cause.waiting_ranks == 1 ? "waits" : "wait"));
@@ -83,7 +85,8 @@ class CommView final : public ListView {
     const auto& rows = run_.analysis.delays;
     if (rows.empty()) return;
     const TimeScale scale(rows.front().wait_s);
-    blank_and_title("Who waits for whom", fmt::format("{} of waiting", scale.unit()));
+    blank_and_title("Who waits for whom");
+    column_titles(cell(fmt::format("wait {}", scale.unit())) + "kind of waiting, for whom");
     for (const DelayRow& delay : rows) {
       const std::string who = delay.rank ? fmt::format("rank {} in {}", *delay.rank, place(delay.place))
                                          : "a rank that is not known";
@@ -98,11 +101,12 @@ class CommView final : public ListView {
     const auto& rows = run_.analysis.critical_path;
     if (rows.empty()) return;
     const TimeScale scale(rows.front().time_s);
-    blank_and_title("Critical path", fmt::format("{}, share", scale.unit()));
+    blank_and_title("Critical path");
+    column_titles(cell(fmt::format("time {}", scale.unit())) + cell("share", kShare) + "where");
     for (const CriticalRow& part : rows) {
       const std::string label = place(part.place);
       if (!matches(label, filter)) continue;
-      row(time_cell(scale, part.time_s) + cell(percent(part.share), 9), {label, Style::kPlain},
+      row(time_cell(scale, part.time_s) + cell(percent(part.share), kShare), {label, Style::kPlain},
           source_of(part.place), part.max_rank >= 0 ? fmt::format("  mostly rank {}", part.max_rank) : "");
     }
   }

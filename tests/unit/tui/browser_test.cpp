@@ -571,6 +571,26 @@ TEST_F(BrowserTest, SourceOfACall) {
   EXPECT_NE(selected().find("/src/solve.py"), std::string::npos);
 }
 
+TEST_F(BrowserTest, ColumnsOfWaitingHaveTitles) {
+  run.analysis.places.emplace_back().function = "solve";
+  RootCauseRow& cause = run.analysis.root_causes.emplace_back();
+  cause.rank = 1;
+  cause.wait_s = 3;
+  cause.share = 0.25;
+  DelayRow& delay = run.analysis.delays.emplace_back();
+  delay.rank = 1;
+  delay.wait_s = 3;
+  CriticalRow& part = run.analysis.critical_path.emplace_back();
+  part.time_s = 4;
+  part.share = 0.5;
+  type("5");
+  EXPECT_TRUE(shows(" wait s    share rank, was in")) << all();
+  EXPECT_TRUE(shows("   3.00   25.0 % rank 1 in solve()")) << all();
+  EXPECT_TRUE(shows(" wait s kind of waiting, for whom")) << all();
+  EXPECT_TRUE(shows(" time s    share where")) << all();
+  EXPECT_FALSE(shows("s of waiting"));
+}
+
 TEST_F(BrowserTest, MessagesAreShownBesidesAFilter) {
   run.analysis.mpi_calls.front().file = "/src/elsewhere.c";
   type("5/send");
