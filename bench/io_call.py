@@ -25,7 +25,7 @@ def main():
     parser.add_argument("--only", default=",".join(FUNCTIONS))
     parser.add_argument("--folder", default="/dev/shm")
     arguments = parser.parse_args()
-    tool = os.path.join(arguments.build, "bin", "clusterprof")
+    tool = os.path.join(os.path.abspath(arguments.build), "bin", "clusterprof")
 
     with tempfile.TemporaryDirectory(prefix="clusterprof-bench-", dir=arguments.folder) as folder:
         program = f"{folder}/io_calls"

@@ -67,7 +67,7 @@ def main():
     parser.add_argument("--peer", help="a shared library")
     arguments = parser.parse_args()
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    tool = os.path.join(arguments.build, "bin", "clusterprof")
+    tool = os.path.join(os.path.abspath(arguments.build), "bin", "clusterprof")
     rates = arguments.rates.split(",")
 
     with tempfile.TemporaryDirectory(prefix="clusterprof-bench-") as folder:

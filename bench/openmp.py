@@ -27,7 +27,7 @@ def main():
     parser.add_argument("--compilers", default="gcc,clang")
     parser.add_argument("--threads", default="1,2,4")
     arguments = parser.parse_args()
-    tool = os.path.join(arguments.build, "bin", "clusterprof")
+    tool = os.path.join(os.path.abspath(arguments.build), "bin", "clusterprof")
 
     with tempfile.TemporaryDirectory(prefix="clusterprof-bench-") as folder:
         floor_tool = f"{folder}/empty_openmp_tool.so"

@@ -42,7 +42,8 @@ def main():
     parser.add_argument("--pairs", type=int, default=11)
     parser.add_argument("--only", default=",".join(INTERFACES))
     arguments = parser.parse_args()
-    tool = os.path.join(arguments.build, "bin", "clusterprof")
+    build = os.path.abspath(arguments.build)
+    tool = os.path.join(build, "bin", "clusterprof")
     with tempfile.TemporaryDirectory(prefix="clusterprof-bench-") as folder:
         library = f"{folder}/libannotations.so"
         subprocess.run(["cc", "-O2", "-shared", "-fPIC", f"{PROGRAMS}/annotations_library.c", "-o", library], check=True)
@@ -60,7 +61,7 @@ def main():
             options = []
             if interface == "torch":
                 command = [sys.executable, "-B", f"{TOP}/tests/programs/torch_operators.py",
-                           f"{arguments.build}/programs/torch_ops/1_13/libtorch_cpu.so", "cost"]
+                           f"{build}/programs/torch_ops/1_13/libtorch_cpu.so", "cost"]
                 options = ["--torch-ops"]
 
             def pair_ns(before):

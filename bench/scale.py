@@ -15,10 +15,10 @@ import json
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 
+from commands import let_root_use_open_mpi, output_of
 from mpi_call import TOP
 from whatif import launcher
 
@@ -27,10 +27,6 @@ LARGER = 16
 # A logarithm and a constant have the exponent 0.
 LAWS = {"shrinking": ("1.6 / p", -1), "constant": ("0.4", 0), "linear": ("0.1 p", 1), "logarithmic": ("0.1 (1 + log2 p)", 0),
         "steep": ("0.02 p^1.5", 1.5), "MPI_Barrier": ("0.05 (p - 1)", 1)}
-
-
-def output_of(command):
-    return subprocess.run(command, capture_output=True, timeout=600, check=True).stdout.decode()
 
 
 class Runs:
@@ -71,6 +67,7 @@ def main():
     parser.add_argument("--build", default=os.path.join(TOP, "build", "release"))
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
+    let_root_use_open_mpi()
     folder = tempfile.mkdtemp(prefix="clusterprof-scale-")
     try:
         runs = Runs(options.build, folder, options.repeat)

@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 
+from commands import fail, let_root_use_open_mpi
 from mpi_call import TOP
 
 PROGRAM = r"""
@@ -51,7 +52,7 @@ def collector_of(run):
             continue
         if os.path.basename(words[0]) == "collector" and f"--run-dir={run}" in words:
             return int(pid)
-    sys.exit("there is no collector")
+    return None
 
 
 class Watcher(threading.Thread):
@@ -78,8 +79,10 @@ def main():
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=20)
     arguments = parser.parse_args()
+    let_root_use_open_mpi()
     tool = os.path.join(arguments.build, "bin", "clusterprof")
     folder = tempfile.mkdtemp()
+    job = None
     try:
         script, run = os.path.join(folder, "program.py"), os.path.join(folder, "run")
         with open(script, "w", encoding="utf-8") as file:
@@ -91,6 +94,9 @@ def main():
                                 run, "--", sys.executable, script, str(whole_s)], stdout=subprocess.DEVNULL)
         time.sleep(WARM_UP_S)
         collector = collector_of(run)
+        if collector is None:
+            ended = "is running" if job.poll() is None else f"has ended with status {job.returncode}"
+            fail(f"there is no collector; mpirun {ended}")
         shares, alone, watched = [], [], []
         for _ in range(arguments.pairs):
             begin = cpu_s(collector)
@@ -108,9 +114,10 @@ def main():
                   f"{len(watcher.times)} live files seen, {max(watcher.sizes, default=0)} bytes", flush=True)
             time.sleep(pause_s)
         print(f"median {100 * statistics.median(shares):.3f} % of {os.cpu_count()} processors")
-        job.terminate()
-        job.wait()
     finally:
+        if job:
+            job.terminate()
+            job.wait()
         shutil.rmtree(folder, ignore_errors=True)
 
 

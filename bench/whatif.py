@@ -18,11 +18,10 @@ import json
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 
-from commands import timed
+from commands import let_root_use_open_mpi, output_of, timed
 from mpi_call import TOP
 
 sys.path.append(os.path.join(TOP, "tests", "support"))
@@ -60,10 +59,6 @@ def launcher(flavour, ranks):
     if flavour == "openmpi":
         return ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "-n", str(ranks)]
     return ["mpirun.mpich", "-n", str(ranks)]
-
-
-def output_of(command, env=None):
-    return subprocess.run(command, capture_output=True, timeout=300, check=True, env=env).stdout
 
 
 class Variant:
@@ -153,6 +148,7 @@ def main():
     parser.add_argument("--pattern", choices=sorted({row[0] for row in FORK_JOIN_PATTERNS + PATTERNS} | {"ask", "bulk"}))
     parser.add_argument("--speed", action="store_true")
     options = parser.parse_args()
+    let_root_use_open_mpi()
 
     def is_asked(row):
         return options.pattern in (None, row[0])
