@@ -514,7 +514,8 @@ std::vector<ScreenLine> TopScreen::draw(std::size_t columns, std::size_t rows) {
   if (at.cursor >= at.top + s.list_rows) at.top = at.cursor - s.list_rows + 1;
   for (std::size_t item = at.top; item < std::min(at.rows.size(), at.top + s.list_rows); ++item)
     add(s.line(at.rows[item], columns), item == at.cursor);
-  if (at.rows.empty()) add({{at.filter.empty() ? "  nothing yet" : "  nothing that matches", Style::kDim}});
+  const bool lists_all = at.filter.empty() && !s.shows_opened();
+  if (at.rows.empty()) add({{lists_all ? "  nothing yet" : "  nothing that matches", Style::kDim}});
   lines.resize(rows - 2);
 
   const bool is_filtered = s.typing || !at.filter.empty();

@@ -588,7 +588,7 @@ TEST_F(BrowserTest, ColumnsOfWaitingHaveTitles) {
   EXPECT_TRUE(shows("   3.00   25.0 % rank 1 in solve()")) << all();
   EXPECT_TRUE(shows(" wait s kind of waiting, for whom")) << all();
   EXPECT_TRUE(shows(" time s    share where")) << all();
-  EXPECT_FALSE(shows("s of waiting"));
+  EXPECT_FALSE(shows("  s of waiting"));
 }
 
 TEST_F(BrowserTest, MessagesAreShownBesidesAFilter) {
