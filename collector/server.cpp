@@ -258,8 +258,9 @@ class Server::Impl {
     const WatchedProcess* process = watched_.find(id);
     if (process != nullptr && process->pid == 0 && process->pidfd() < 0) {
       asio::post(io_, [this, id] { process_gone(id); });
-    } else if (state_.announced_exec(id)) {
-      state_.segment_ended(id, recorded_until().mono_ns);
+    } else if (std::ranges::none_of(connections_, [id](const Connection& c) { return c.agent_of == id; })) {
+      // Otherwise the next program has greeted by now.
+      state_.agent_left(id, recorded_until().mono_ns);
     }
   }
 
@@ -688,8 +689,8 @@ class Server::Impl {
                                 Clock::now().time_since_epoch());
   }
 
-  // Finds out what nobody reports: the resources that programs without an agent use, and, on kernels without
-  // pidfds, which processes have ended.
+  // Finds out what nobody reports: the resources that programs without an agent use, which processes have
+  // become such a program, and, on kernels without pidfds, which have ended.
   void look_at_processes() {
     std::vector<NodeState::ProcessId> ended;
     for (const WatchedProcess& process : watched_) {
@@ -697,6 +698,8 @@ class Server::Impl {
         if (process.pidfd() < 0 && process.has_ended()) ended.push_back(process.id);
         continue;
       }
+      if (const std::uint64_t now_ns = recorded_until().mono_ns; state_.may_have_executed(process.id, now_ns))
+        state_.look_for_exec(process.id, process.pid != 0 ? initial_stack(process.pid) : 0, now_ns);
       if ((process.announced && !state_.has_segment(process.id)) || state_.is_unrecorded(process.id)) {
         if (const auto usage = read_usage(process.pid)) state_.set_usage(process.id, *usage);
       }

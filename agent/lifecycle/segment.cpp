@@ -289,6 +289,7 @@ void fill(wire::SegmentHeader& header, const Capacities& c, const Layout& layout
   header.rate_hz = g_options.rate_hz;
   header.clock = g_options.cpu_clock ? 1 : 0;
   header.knows_run_delay = kernel_tells_run_delay() ? 1 : 0;
+  header.initial_stack = reinterpret_cast<std::uint64_t>(__libc_stack_end);
   header.annotations_elsewhere = g_options.annotations_elsewhere;
   header.torch_ops.store(static_cast<std::uint32_t>(torch_ops_state()), std::memory_order_relaxed);
   if (g_options.standby) header.outside_windows = wire::OutsideWindows::kNothing;

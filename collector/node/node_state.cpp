@@ -290,7 +290,7 @@ NodeState::ProcessId NodeState::hello(std::optional<ProcessId> known, std::int32
   Process* process = known ? find(*known) : nullptr;
   const bool is_new = process == nullptr;
   // Before it may move: what it had was its rank's until now.
-  if (process != nullptr && process->recorder) close_segment(*process, now.mono_ns);
+  if (process != nullptr) close_segment(*process, now.mono_ns, Closing::kExecuted);
   const wire::SegmentHeader& header = segment.header();
   const bool is_worker =
       header.launcher != 0 && header.launcher <= wire::kLauncherCount && header.rank >= 0 &&
@@ -314,8 +314,13 @@ NodeState::ProcessId NodeState::hello(std::optional<ProcessId> known, std::int32
                                   1);
   }
   if (process == nullptr) process = &add_process(key_for_segment(header), pid, now);
+  if (process->past)
+    process->past->paused_ns += unrecorded_ns(*process, std::min(header.start_mono_ns, now.mono_ns));
+  process->unrecorded_since_ns.reset();
   process->unrecorded = shard::Unrecorded::kNo;
   process->executed_ns.reset();
+  process->agent_left_ns.reset();
+  process->before_exec.reset();
   if (is_new) {
     find_origin(*process, segment.header());
   } else if (process->past) {
@@ -348,10 +353,11 @@ NodeState::ProcessId NodeState::refused(std::optional<ProcessId> known, std::int
     process = &add_process(key_for_segment(*header), pid, now);
     find_origin(*process, *header);
   }
-  close_segment(*process, now.mono_ns);
+  close_segment(*process, now.mono_ns, Closing::kExecuted);
   process->command = command_of(*header);
   process->unrecorded = unrecorded_for(refusal.reason);
   process->executed_ns.reset();
+  process->before_exec.reset();
   return process->id;
 }
 
@@ -361,6 +367,8 @@ void NodeState::read_launches(Process& process, std::uint64_t now_ns, bool all) 
     std::string command = stored_text(launched.command, wire::kLaunchCommandBytes, options_.command_detail);
     const bool will_record = launched.reason == wire::UnrecordedReason::kCount;
     if (launched.pid == header.pid) {  // it goes on as that program
+      if (!process.before_exec)
+        process.before_exec = Process::Program{std::move(process.command), process.unrecorded};
       process.unrecorded = will_record ? shard::Unrecorded::kNo : unrecorded_for(launched.reason);
       process.executed_ns = will_record ? std::optional(launched.time_ns) : std::nullopt;
       process.command = std::move(command);
@@ -371,6 +379,22 @@ void NodeState::read_launches(Process& process, std::uint64_t now_ns, bool all) 
                        std::max(launched.time_ns, process.start.mono_ns), std::move(command)});
     }
   }
+}
+
+// What is not known to be unrecorded may only be about to greet.
+std::uint64_t NodeState::unrecorded_ns(const Process& process, std::uint64_t until_ns) {
+  const std::uint64_t since_ns = process.unrecorded_since_ns.value_or(until_ns);
+  const std::uint64_t ns = until_ns - std::min(until_ns, since_ns);
+  return process.unrecorded == shard::Unrecorded::kNo && ns < kEarlyNs ? 0 : ns;
+}
+
+// An exec that waits for a file server may fail after it was believed.
+void NodeState::forget_failed_exec(Process& process, std::uint64_t now_ns) {
+  if (!process.before_exec || process.recorder->executes_since_ns(now_ns)) return;
+  process.command = std::move(process.before_exec->command);
+  process.unrecorded = process.before_exec->unrecorded;
+  process.before_exec.reset();
+  process.executed_ns.reset();
 }
 
 std::optional<NodeState::ProcessId> NodeState::add_unrecorded(const Made& made, bool runs,
@@ -460,14 +484,27 @@ std::uint64_t NodeState::latest_record_ns() const {
   return latest_ns;
 }
 
-void NodeState::close_segment(Process& process, std::uint64_t now_ns) {
+void NodeState::close_segment(Process& process, std::uint64_t now_ns, Closing why) {
   if (!process.recorder) return;
+  forget_failed_exec(process, now_ns);
   read_launches(process, now_ns, true);
   const std::uint64_t told = process.recorder->header().end_mono_ns.load(std::memory_order_acquire);
-  const std::uint64_t end = told != 0 && told < now_ns ? told : now_ns;
-  process.recorder->finish(end);
+  const bool has_told = told != 0 && told < now_ns;
+  std::uint64_t end = has_told ? told : now_ns;
+  // What ends without a word after such a note was that program.
+  const std::optional<std::uint64_t> noted_ns = process.recorder->executes_since_ns(now_ns);
+  const bool executed = why == Closing::kExecuted || (noted_ns && !has_told);
+  if (executed && !has_told)
+    end = process.recorder->finish(noted_ns.value_or(process.agent_left_ns.value_or(now_ns)), now_ns);
+  else
+    process.recorder->finish(end);
   if (live_) process.recorder->take_new_times(&*live_);
   ProcessReport report = process.recorder->report(end);
+  if (executed) {
+    report.exit_flags |= wire::kExecuted;
+    report.last_path.reset();  // the process is not there any more
+    process.unrecorded_since_ns = end;
+  }
   end_memory(process, report.start_mono_ns, end);
   process.recorder.reset();
   if (!process.past) {
@@ -492,14 +529,39 @@ void NodeState::end_memory(Process& process, std::uint64_t start_ns, std::uint64
   memory_.add(key, process.recorder->release_memory(end_ns));
 }
 
+void NodeState::agent_left(ProcessId id, std::uint64_t now_ns) {
+  if (Process* const process = find(id); process != nullptr && process->recorder)
+    process->agent_left_ns = now_ns;
+}
+
+bool NodeState::may_have_executed(ProcessId id, std::uint64_t now_ns) const {
+  // Children that the old program has made may greet a moment later, and look for their parent's segment.
+  constexpr std::uint64_t kLateGreetingNs = 1'000'000'000;
+  const Process* const process = find(id);
+  if (process == nullptr || !process->recorder) return false;
+  std::optional<std::uint64_t> since_ns = process->recorder->executes_since_ns(now_ns);
+  if (!since_ns) since_ns = process->agent_left_ns;
+  return since_ns && now_ns >= *since_ns + kLateGreetingNs;
+}
+
+void NodeState::look_for_exec(ProcessId id, std::uint64_t initial_stack, std::uint64_t now_ns) {
+  Process* const process = find(id);
+  if (process == nullptr || !process->recorder) return;
+  const std::uint64_t known = process->recorder->header().initial_stack;
+  const bool is_other = initial_stack != 0 && known != 0
+                            ? initial_stack != known
+                            : process->agent_left_ns && process->recorder->executes_since_ns(now_ns);
+  if (is_other) segment_ended(id, now_ns);
+}
+
 void NodeState::segment_ended(ProcessId id, std::uint64_t now_ns) {
-  if (Process* const process = find(id)) close_segment(*process, now_ns);
+  if (Process* const process = find(id)) close_segment(*process, now_ns, Closing::kExecuted);
 }
 
 void NodeState::gone(ProcessId id, std::uint64_t now_ns, std::optional<int> wait_status) {
   Process* const process = find(id);
   if (process == nullptr || !process->alive) return;
-  close_segment(*process, now_ns);
+  close_segment(*process, now_ns, Closing::kEnded);
   const RankKey key = rank_of_.at(id);
   RankGroup& group = ranks_.at(key);
   update_series(group, *process, now_ns);
@@ -840,6 +902,7 @@ double NodeState::poll(std::uint64_t now_ns) {
       set_shared_clock(*process.recorder);
       fullest = std::max(fullest, process.recorder->poll(now_ns));
       memory_.add(key, process.recorder->take_memory_changes());
+      forget_failed_exec(process, now_ns);
       read_launches(process, now_ns, false);
     }
   }
@@ -850,12 +913,6 @@ double NodeState::poll(std::uint64_t now_ns) {
 bool NodeState::has_segment(ProcessId id) const {
   const Process* const process = find(id);
   return process != nullptr && (process->recorder || process->past);
-}
-
-bool NodeState::announced_exec(ProcessId id) const {
-  const Process* const process = find(id);
-  return process != nullptr && process->recorder &&
-         (process->recorder->header().exit_flags.load(std::memory_order_acquire) & wire::kExecuted) != 0;
 }
 
 bool NodeState::left_mpi_open(ProcessId id) const {

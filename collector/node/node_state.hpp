@@ -117,8 +117,15 @@ class NodeState {
   // When the latest record of a process that lives was written; 0: there is none.
   [[nodiscard]] std::uint64_t latest_record_ns() const;
 
+  // The connection of the process's agent has ended, but the process goes on: it has executed another
+  // program, or has closed all its descriptors.
+  void agent_left(ProcessId process, std::uint64_t now_ns);
+  // Whether it may be another program by now, of which no agent has told. The caller asks the kernel and
+  // tells look_for_exec() what that says (initial_stack() in os_process.hpp; 0: nothing).
+  [[nodiscard]] bool may_have_executed(ProcessId process, std::uint64_t now_ns) const;
+  void look_for_exec(ProcessId process, std::uint64_t initial_stack, std::uint64_t now_ns);
   // The segment gets no more records, but the process continues: it has executed something that is not
-  // recorded.
+  // recorded. The time of the program that it was ends with that.
   void segment_ended(ProcessId process, std::uint64_t now_ns);
 
   // The process has ended. wait_status: as from waitpid, if it is known.
@@ -153,8 +160,6 @@ class NodeState {
   double poll(std::uint64_t now_ns);
 
   [[nodiscard]] bool has_segment(ProcessId process) const;
-  // Whether the agent told that the process is about to become another program.
-  [[nodiscard]] bool announced_exec(ProcessId process) const;
   // Whether the process, or a helper of its rank, initialised MPI and did not finalise it.
   [[nodiscard]] bool left_mpi_open(ProcessId process) const;
   [[nodiscard]] bool has_rank(std::int32_t rank) const;
@@ -214,6 +219,14 @@ class NodeState {
     std::string command;
     shard::Unrecorded unrecorded = shard::Unrecorded::kNo;
     std::optional<std::uint64_t> executed_ns;  // a program that should greet and has not yet
+    std::optional<std::uint64_t> agent_left_ns;
+    std::optional<std::uint64_t> unrecorded_since_ns;  // it is another program since then
+    // What was known before it noted that it executes another program: that may fail.
+    struct Program {
+      std::string command;
+      shard::Unrecorded unrecorded;
+    };
+    std::optional<Program> before_exec;
     // By its children that have ended. The kernel adds that to its own account when it waits for them.
     std::uint64_t read_by_children = 0, written_by_children = 0;
   };
@@ -253,9 +266,14 @@ class NodeState {
   [[nodiscard]] const Process* find(ProcessId id) const;
   Process& add_process(RankKey key, std::int32_t pid, Instant now);
   void move_to(ProcessId id, RankKey key, std::uint64_t now_ns);
-  void close_segment(Process& process, std::uint64_t now_ns);
+  // Why a segment is closed: the process has ended, or it has become another program.
+  enum class Closing { kEnded, kExecuted };
+  void close_segment(Process& process, std::uint64_t now_ns, Closing why);
   void end_memory(Process& process, std::uint64_t start_ns, std::uint64_t end_ns);
   void read_launches(Process& process, std::uint64_t now_ns, bool all);
+  // For how long a process that has executed an unrecorded program has been that.
+  [[nodiscard]] static std::uint64_t unrecorded_ns(const Process& process, std::uint64_t until_ns);
+  static void forget_failed_exec(Process& process, std::uint64_t now_ns);
   // What the process used, its children's input and output included, and without them.
   [[nodiscard]] static SystemUsage usage_as_told(const Process& process);
   [[nodiscard]] static SystemUsage own_usage(SystemUsage told, const Process& process);

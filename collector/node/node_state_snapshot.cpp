@@ -284,6 +284,7 @@ NodeState::ProcessView NodeState::view(Process& process, std::uint64_t now_ns, E
   if (view.had_segment) view.start = {view.report.start_mono_ns, view.report.start_utc_ns};
   if (!process.alive) view.end_ns = end_of(process, view.report);
   view.end_ns = std::max(view.end_ns, view.start.mono_ns);
+  if (!process.recorder && process.past) view.report.paused_ns += unrecorded_ns(process, view.end_ns);
   return view;
 }
 

@@ -37,6 +37,8 @@ constexpr std::uint64_t kPidfdInfoExit = 1u << 3;
 constexpr unsigned long kPidfdGetInfo = _IOWR(0xff, 11, PidfdInfo);
 constexpr int kSoPeerPidfd = 77;  // Linux 6.5
 
+constexpr std::size_t kFirstField = 3;  // of those below, as proc(5) counts them
+
 // The fields of /proc/PID/stat from the third (state) on; the second may contain blanks.
 std::vector<std::string> stat_fields(pid_t pid) {
   std::vector<std::string> fields;
@@ -159,9 +161,15 @@ std::optional<int> exit_wait_status(int pidfd, pid_t pid) {
 }
 
 std::uint64_t process_start_ticks(pid_t pid) {
-  constexpr std::size_t kStartTime = 22 - 3;  // of proc(5), counted from the third
+  constexpr std::size_t kStartTime = 22 - kFirstField;
   const auto fields = stat_fields(pid);
   return fields.size() > kStartTime ? std::strtoull(fields[kStartTime].c_str(), nullptr, 10) : 0;
+}
+
+std::uint64_t initial_stack(pid_t pid) {
+  constexpr std::size_t kStartStack = 28 - kFirstField;
+  const auto fields = stat_fields(pid);
+  return fields.size() > kStartStack ? std::strtoull(fields[kStartStack].c_str(), nullptr, 10) : 0;
 }
 
 std::optional<SystemUsage> read_usage(pid_t pid) {

@@ -48,6 +48,10 @@ namespace clusterprof::collector {
 // its pid later. 0: not known.
 [[nodiscard]] std::uint64_t process_start_ticks(pid_t pid);
 
+// Where the kernel has put the arguments of the program that the process executes. It says so without waiting
+// for anything. 0: not known, as of a process with privileges, or while it begins a program.
+[[nodiscard]] std::uint64_t initial_stack(pid_t pid);
+
 // Reads /proc. For a zombie, only times and faults are known. No value: the process is gone.
 [[nodiscard]] std::optional<SystemUsage> read_usage(pid_t pid);
 

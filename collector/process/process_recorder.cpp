@@ -178,6 +178,21 @@ std::vector<ProcessRecorder::Launched> ProcessRecorder::take_launches(std::uint6
   return launched;
 }
 
+std::optional<std::uint64_t> ProcessRecorder::executes_since_ns(std::uint64_t now_ns) const {
+  const wire::SegmentHeader& h = header();
+  std::optional<std::uint64_t> since_ns;
+  if (h.launches_made.load(std::memory_order_acquire) == 0) return since_ns;
+  for (const wire::Launch& row : h.launches) {
+    const std::uint64_t number = row.number.load(std::memory_order_acquire);
+    const std::int32_t pid = row.pid;
+    const std::uint64_t time_ns = row.time_ns;
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (number == 0 || row.number.load(std::memory_order_relaxed) != number) continue;
+    if (pid == pid_ && time_ns <= now_ns) since_ns = std::max(since_ns.value_or(0), time_ns);
+  }
+  return since_ns;
+}
+
 void ProcessRecorder::turn_off(std::uint64_t now_ns) {
   segment_.header().turned_off_ns.store(now_ns, std::memory_order_release);
 }
@@ -239,10 +254,14 @@ std::uint64_t ProcessRecorder::main_thread_still_ns(std::uint64_t now_ns) const 
   return 0;
 }
 
-void ProcessRecorder::finish(std::uint64_t end_ns) {
+std::uint64_t ProcessRecorder::finish(std::uint64_t end_ns, std::uint64_t now_ns) {
   slots_.look_again();
   takes_all_ = true;
-  poll(end_ns);
+  poll(now_ns);
+  end_ns = std::max({end_ns, start_.not_after(now_ns), latest_record_ns()});
+  for (const auto& [slot, thread] : threads_)
+    if (thread.state != RecordedThread::State::kNone) end_ns = std::max(end_ns, thread.begin_ns);
+  end_ns = std::min(end_ns, now_ns);
   for (const std::uint32_t index : slots_.found()) {
     RecordedThread& thread = threads_[index];
     if (thread.state != RecordedThread::State::kNone) {
@@ -258,6 +277,7 @@ void ProcessRecorder::finish(std::uint64_t end_ns) {
   memory_.finish(end_ns);
   update_mpi_counters(end_ns);
   finished_ = true;
+  return end_ns;
 }
 
 void ProcessRecorder::end_replaced_thread(RecordedThread& thread, std::uint64_t end_ns) {

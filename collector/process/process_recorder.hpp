@@ -84,7 +84,10 @@ class ProcessRecorder {
   // The process has ended, or become another program, at `end_ns`. Empties the rings and closes the accounts
   // of threads that did not report their end. After this, only report() and what is about memory may be
   // called.
-  void finish(std::uint64_t end_ns);
+  void finish(std::uint64_t end_ns) { (void)finish(end_ns, end_ns); }
+  // The same where only `now_ns` is sure to be behind the end: what was recorded after `end_ns` moves it.
+  // Returns the end.
+  std::uint64_t finish(std::uint64_t end_ns, std::uint64_t now_ns);
 
   // With --memory: what changed since the last call, and what lives with that. Of a process that has ended,
   // what it still had, and that it is given back.
@@ -130,6 +133,9 @@ class ProcessRecorder {
     std::string command;  // bytes as in wire::Launch
   };
   [[nodiscard]] std::vector<Launched> take_launches(std::uint64_t now_ns, bool all);
+  // Since when it executes a program in its own place, as it has noted and not taken back: it may still be
+  // that it does not succeed.
+  [[nodiscard]] std::optional<std::uint64_t> executes_since_ns(std::uint64_t now_ns) const;
 
   [[nodiscard]] const wire::SegmentHeader& header() const noexcept { return segment_.header(); }
 

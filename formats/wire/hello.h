@@ -4,8 +4,8 @@
 // Hello is one SOCK_SEQPACKET message from the agent to its node's collector over an abstract Unix socket. It
 // carries the segment's memory file as SCM_RIGHTS. The collector checks the peer's credentials (same uid),
 // maps the file, and does not answer. The agent keeps the socket open; when it is closed, the collector
-// checks whether the process is gone. To let go a process that was attached to, the collector shuts down its
-// side, and the agent closes its own when it has undone what it had changed.
+// checks whether the process is gone, or has executed another program. To let go a process that was attached
+// to, the collector shuts down its side, and the agent closes its own when it has undone what it had changed.
 #pragma once
 
 #include <cstdint>

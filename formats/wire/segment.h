@@ -54,7 +54,7 @@ namespace clusterprof::wire {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x38'47'45'53'46'52'50'43ull;  // "CPRFSEG8"
 inline constexpr std::uint32_t kWireMajor = 19;
-inline constexpr std::uint32_t kWireMinor = 0;
+inline constexpr std::uint32_t kWireMinor = 1;
 
 // Why something that was measured was lost. Names: kDropReasonNames.
 enum class DropReason : std::uint32_t {
@@ -200,7 +200,7 @@ enum class TorchOps : std::uint32_t {
 enum ExitFlags : std::uint32_t {
   kExitStatusKnown = 1u << 0,   // exit_status is valid (exit, _exit or return from main)
   kFatalSignalKnown = 1u << 1,  // fatal_signal is valid: the process is dying of it, whatever its exit status
-  kExecuted = 1u << 2,          // the process called exec; its pid goes on as another image
+  kExecuted = 1u << 2,          // it has become another program. Set by the collector, in what it keeps
 };
 
 // Whether a process has told what it has read and written. The kernel adds that to the account of the parent
@@ -433,6 +433,9 @@ struct SegmentHeader {
   // With CLUSTERPROF_CHECK_PATHS: how many remembered call paths were used, and how many of them a walk found
   // to be wrong.
   std::atomic<std::uint64_t> paths_checked, paths_wrong;
+  // Where the kernel has put the program's arguments (startstack in /proc/PID/stat). It is elsewhere in the
+  // next program that the process executes. Complete before the segment is sent; 0: not known.
+  std::uint64_t initial_stack;
   alignas(64) std::uint32_t counter_count;
   char counter_names[kMaxCounters][kCounterNameBytes];
   std::uint32_t unavailable_count;  // counters that were asked for and cannot be had

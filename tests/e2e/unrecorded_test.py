@@ -138,6 +138,36 @@ int main(void) {
   return 9;
 }
 """
+# Works for half a second and executes its last words, through libc or past it.
+GOES_ON = r"""
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+extern char** environ;
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec + time.tv_nsec / 1e9;
+}
+__attribute__((noinline)) void works(void) {
+  const double end = now() + 0.5;
+  while (now() < end);
+}
+int main(int count, char** words) {
+  works();
+  if (strcmp(words[1], "libc") == 0) execv(words[2], words + 2);
+  long result;
+  __asm__ volatile("syscall" : "=a"(result) : "a"(59L), "D"(words[2]), "S"(words + 2), "d"(environ)
+                   : "rcx", "r11", "memory");
+  return 120 + (count > 3);
+}
+"""
+SLEEPS = """
+#include <stdlib.h>
+#include <unistd.h>
+int main(int count, char** words) { sleep(atoi(words[1])); return 0; }
+"""
+SECONDS = ("python_s", "native_s", "system_s", "mpi_s", "io_s", "idle_s", "runnable_s")
 
 
 class Unrecorded(recording.RecordingTest):
@@ -319,6 +349,20 @@ class Unrecorded(recording.RecordingTest):
         busy = self.compiled("busy", BUSY, "-g")
         report, _ = self.same_and_counted("below", starter, "start", passes_on, "start", busy)
         self.assertGreater(self.function(report, "works")["self_s"], 0)
+
+    def test_time_of_a_rank_that_goes_on_as_an_unrecorded_program(self):
+        """It is recorded until its exec. What comes then is in its elapsed time, and in nothing else."""
+        goes_on, sleeps = self.compiled("goes_on", GOES_ON, "-g"), self.compiled("sleeps", SLEEPS, "-static")
+        # Of an exec past libc nobody tells: the collector has to see it while the program runs.
+        for how, seconds, reason in (("libc", 2, "static_program"), ("past", 5, None)):
+            report = self.recorded([goes_on, how, sleeps, str(seconds)], options=["-q"], run=how)
+            rank, = report["ranks"]
+            self.assertGreaterEqual(rank["elapsed_s"], seconds)
+            self.measured_near(rank["elapsed_s"] - rank["paused_s"], 0.5, 0.2, f"recorded time, {how}")
+            self.measured_near(sum(rank[key] or 0 for key in SECONDS), 0.5, 0.2, f"all categories, {how}")
+            self.measured_near(self.function(report, "works")["self_s"], 0.5, 0.2, f"works, {how}")
+            self.assertEqual([row["unrecorded"] for row in report["processes"]], [reason])
+            self.assertEqual(report["processes"][0]["exit"]["status"], 0)
 
     def reasons(self, report):
         """{last part of the command's first word: why it is not recorded} of all processes."""

@@ -196,7 +196,10 @@ class Node {
     if (!other) process_ = id;
   }
   void end_segment() {
-    if (process_) state_.segment_ended(*process_, now_ns_);
+    if (!process_) return;
+    state_.agent_left(*process_, now_ns_);
+    if (state_.may_have_executed(*process_, now_ns_)) state_.look_for_exec(*process_, 0, now_ns_);
+    state_.segment_ended(*process_, now_ns_);
   }
   void worlds(std::int32_t first, std::int32_t size) { state_.set_spawned_worlds({{first, size}, {4, 2}}); }
   void look(std::uint64_t usage) {

@@ -52,6 +52,18 @@ class NodeStateTest : public testing::Test {
     fake.thread_end(0, kStart + end * kMs, (end - begin) * kMs);
     fake.header().end_mono_ns = kStart + end * kMs;
   }
+  // The same, but it goes on, and has been seen last at `last` ms.
+  static void go_on(FakeSegment& fake, std::int32_t pid, std::uint64_t begin, std::uint64_t last) {
+    run(fake, pid, begin, last);
+    fake.thread(0, pid, kStart + begin * kMs, true);
+    FakeSegment::Sample sample;
+    sample.words = {0x10001};
+    sample.time_ns = kStart + last * kMs;
+    sample.cpu_ns = (last - begin) * kMs;
+    fake.sample(0, sample);
+    fake.header().end_mono_ns = 0;
+    fake.header().initial_stack = 0x7000;
+  }
   static std::uint64_t main_thread_ns(const shard::Rank& rank) {
     return std::accumulate(rank.main_thread_ns.begin(), rank.main_thread_ns.end(), std::uint64_t{0});
   }
@@ -384,9 +396,7 @@ TEST_F(NodeStateTest, ExecContinuesTheProcess) {
   run(program, 100, 41, 100);
   program.header().exit_flags = wire::kExitStatusKnown;
   state_.hello(id, 100, view(shell), at(0));
-  EXPECT_TRUE(state_.announced_exec(id));
   EXPECT_EQ(state_.hello(id, 100, view(program), at(42)), id);
-  EXPECT_FALSE(state_.announced_exec(id));
   state_.gone(id, at(101).mono_ns, std::nullopt);
   const NodeSnapshot snapshot = state_.snapshot(at(200), true);
   ASSERT_EQ(snapshot.ranks.size(), 1u);
@@ -409,6 +419,136 @@ TEST_F(NodeStateTest, ProcessThatExecsAnUnrecordedProgramIsKeptUntilItsEnd) {
   const NodeSnapshot snapshot = state_.snapshot(at(200), true);
   EXPECT_EQ(snapshot.ranks.at(0).rank.elapsed_ns, 100 * kMs);
   EXPECT_EQ(snapshot.ranks.at(0).rank.exit_status, 2);
+}
+
+// A shell that ends with an exec, and ranks like it.
+class ExecTest : public NodeStateTest {
+ protected:
+  ExecTest() : id_(state_.announce(std::nullopt, 0, 1, 100, at(0))) {
+    go_on(shell_, 100, 0, 300);
+    state_.hello(id_, 100, view(shell_), at(0));
+    state_.poll(at(310).mono_ns);
+  }
+  void executes(wire::UnrecordedReason reason, std::uint64_t ms) {
+    shell_.launch(100, reason, at(ms).mono_ns, std::string_view("./program\0", 10));
+  }
+  RankSnapshot rank(std::uint64_t ms) { return state_.snapshot(at(ms), false).ranks.at(0); }
+  std::uint64_t recorded_ms(std::uint64_t now_ms) { return main_thread_ns(rank(now_ms).rank) / kMs; }
+  FakeSegment shell_;
+  NodeState::ProcessId id_;
+};
+
+TEST_F(ExecTest, EndsTheTimeOfTheProgramThatWas) {
+  executes(wire::UnrecordedReason::kStaticProgram, 500);
+  state_.agent_left(id_, at(502).mono_ns);
+  EXPECT_FALSE(state_.may_have_executed(id_, at(1499).mono_ns)) << "its children may still greet";
+  EXPECT_TRUE(state_.may_have_executed(id_, at(1500).mono_ns));
+  state_.look_for_exec(id_, 0x7000, at(1500).mono_ns);
+  EXPECT_EQ(recorded_ms(1600), 1600u) << "the exec may still fail";
+  state_.look_for_exec(id_, 0x8000, at(1700).mono_ns);
+  EXPECT_FALSE(state_.may_have_executed(id_, at(2000).mono_ns));
+  // The rest is nobody's, and it is still the rank.
+  const RankSnapshot snapshot = rank(3000);
+  EXPECT_EQ(main_thread_ns(snapshot.rank), 500 * kMs);
+  EXPECT_EQ(snapshot.rank.elapsed_ns, 3000 * kMs);
+  EXPECT_EQ(snapshot.rank.paused_ns, 2500 * kMs) << "so that the 500 ms do not stand for it";
+  EXPECT_NE(snapshot.rank.flags & shard::kStillRan, 0u);
+  ASSERT_EQ(snapshot.threads.size(), 1u);
+  EXPECT_EQ(snapshot.threads[0].flags & shard::Thread::kRuns, 0);
+  EXPECT_EQ(snapshot.threads[0].elapsed_ns, 500 * kMs);
+  ASSERT_EQ(snapshot.processes.size(), 1u);
+  EXPECT_EQ(snapshot.processes[0].unrecorded, shard::Unrecorded::kStaticProgram);
+  EXPECT_NE(snapshot.processes[0].flags & shard::Process::kRuns, 0);
+  EXPECT_EQ(snapshot.processes[0].elapsed_ns, 3000 * kMs);
+  EXPECT_EQ(state_.main_processes(), std::vector{id_});
+  EXPECT_EQ(state_.still_ns(at(3000).mono_ns), 0u) << "what it does is not known";
+  EXPECT_EQ(state_.window_done().all, 0u);
+  state_.gone(id_, at(4000).mono_ns, exited(2));
+  const RankSnapshot ended = rank(5000);
+  EXPECT_EQ(main_thread_ns(ended.rank), 500 * kMs);
+  EXPECT_EQ(ended.rank.elapsed_ns, 4000 * kMs);
+  EXPECT_EQ(ended.rank.paused_ns, 3500 * kMs);
+  EXPECT_EQ(ended.rank.exit_status, 2);
+  EXPECT_FALSE(ended.last_path) << "it was not there when it failed";
+}
+
+TEST_F(ExecTest, IsSeenWithoutANote) {
+  state_.agent_left(id_, at(400).mono_ns);
+  state_.look_for_exec(id_, 0, at(1500).mono_ns);
+  EXPECT_EQ(recorded_ms(1600), 1600u) << "it may have closed its descriptors";
+  state_.look_for_exec(id_, 0x8000, at(1700).mono_ns);
+  EXPECT_EQ(recorded_ms(3000), 400u);
+  EXPECT_EQ(rank(3000).rank.paused_ns, 2600 * kMs);
+}
+
+TEST_F(ExecTest, OfAProgramThatTheKernelSaysNothingOfIsBelievedWhereItsAgentHasLeft) {
+  executes(wire::UnrecordedReason::kPrivileges, 500);
+  state_.look_for_exec(id_, 0, at(1500).mono_ns);
+  EXPECT_EQ(recorded_ms(1600), 1600u);
+  state_.agent_left(id_, at(1600).mono_ns);
+  state_.look_for_exec(id_, 0, at(1700).mono_ns);
+  EXPECT_EQ(recorded_ms(3000), 500u);
+}
+
+TEST_F(ExecTest, WhoseProgramEndsBeforeAnybodyLooks) {
+  executes(wire::UnrecordedReason::kStaticProgram, 500);
+  state_.agent_left(id_, at(502).mono_ns);
+  state_.gone(id_, at(900).mono_ns, exited(0));
+  EXPECT_EQ(recorded_ms(1000), 500u);
+  EXPECT_EQ(rank(1000).rank.elapsed_ns, 900 * kMs);
+}
+
+TEST_F(ExecTest, OfARecordedProgramLeavesOutTheTimeUntilItGreets) {
+  FakeSegment program;
+  run(program, 100, 890, 1500);
+  executes(wire::UnrecordedReason::kCount, 500);
+  state_.agent_left(id_, at(502).mono_ns);
+  EXPECT_EQ(state_.hello(id_, 100, view(program), at(900)), id_);
+  EXPECT_FALSE(state_.may_have_executed(id_, at(3000).mono_ns)) << "the new program is the one that greeted";
+  EXPECT_EQ(recorded_ms(1500), 500u + 610u);
+  EXPECT_EQ(rank(1500).rank.samples, 2u);
+  EXPECT_EQ(rank(1500).rank.processes, 1u);
+  EXPECT_EQ(rank(1500).rank.paused_ns, 0u) << "it has only started";
+}
+
+TEST_F(ExecTest, OfAnUnrecordedProgramThatExecutesARecordedOne) {
+  FakeSegment program;
+  run(program, 100, 2400, 3000);
+  executes(wire::UnrecordedReason::kPrivileges, 500);
+  state_.agent_left(id_, at(502).mono_ns);
+  state_.look_for_exec(id_, 0, at(1700).mono_ns);
+  EXPECT_EQ(state_.hello(id_, 100, view(program), at(2410)), id_);
+  EXPECT_EQ(recorded_ms(3000), 500u + 600u);
+  EXPECT_EQ(rank(3000).rank.elapsed_ns, 3000 * kMs);
+  EXPECT_EQ(rank(3000).rank.paused_ns, 1900 * kMs);
+  EXPECT_EQ(rank(3000).processes.at(0).unrecorded, shard::Unrecorded::kNo);
+}
+
+TEST_F(ExecTest, TakesTimeInWhichOtherThreadsAreSeen) {
+  executes(wire::UnrecordedReason::kStaticProgram, 400);
+  FakeSegment::Sample sample;
+  sample.words = {0x10001};
+  sample.time_ns = at(450).mono_ns;
+  sample.cpu_ns = 450 * kMs;
+  shell_.sample(0, sample);
+  state_.agent_left(id_, at(500).mono_ns);
+  state_.look_for_exec(id_, 0x8000, at(1500).mono_ns);
+  EXPECT_EQ(recorded_ms(3000), 450u);
+}
+
+TEST_F(ExecTest, ThatFailsLateChangesNothing) {
+  const std::string before = rank(310).processes.at(0).command;
+  executes(wire::UnrecordedReason::kPrivileges, 400);
+  state_.poll(at(600).mono_ns);
+  EXPECT_EQ(rank(600).processes.at(0).unrecorded, shard::Unrecorded::kPrivileges);
+  EXPECT_EQ(rank(600).processes.at(0).command, command_text({"./program"}));
+  shell_.header().launches[1].number = 0;  // taken back
+  state_.poll(at(700).mono_ns);
+  EXPECT_EQ(rank(700).processes.at(0).unrecorded, shard::Unrecorded::kNo);
+  EXPECT_EQ(rank(700).processes.at(0).command, before);
+  EXPECT_FALSE(state_.may_have_executed(id_, at(3000).mono_ns));
+  state_.gone(id_, at(2000).mono_ns, SIGKILL);
+  EXPECT_EQ(recorded_ms(3000), 2000u);
 }
 
 TEST_F(NodeStateTest, ReusedPidIsAnotherProcess) {

@@ -9,15 +9,18 @@
 
 #include <thread>
 
+extern "C" void* __libc_stack_end;
+
 namespace clusterprof::collector {
 namespace {
 
-// A process of which this one is the parent; ends when it is told to. Not by fork, which takes long where the memory
-// is AddressSanitizer's.
+// A process of which this one is the parent; ends when it is told to. Not by fork, which takes long where the
+// memory is AddressSanitizer's.
 pid_t start_process() {
   const char* const arguments[] = {"sleep", "1000", nullptr};
   pid_t child = -1;
-  EXPECT_EQ(posix_spawn(&child, "/bin/sleep", nullptr, nullptr, const_cast<char* const*>(arguments), environ), 0);
+  EXPECT_EQ(posix_spawn(&child, "/bin/sleep", nullptr, nullptr, const_cast<char* const*>(arguments), environ),
+            0);
   return child;
 }
 
@@ -42,6 +45,20 @@ TEST(ExitWaitStatus, IsKnownWhileSomebodyWaitsForTheProcess) {
     EXPECT_EQ(exit_wait_status(pidfd.get(), child), SIGKILL) << "round " << round;
     parent.join();
   }
+}
+
+TEST(InitialStack, IsWhereTheLoaderFoundItAndTellsProgramsApart) {
+  EXPECT_EQ(initial_stack(getpid()), reinterpret_cast<std::uint64_t>(__libc_stack_end));
+  const pid_t child = start_process();
+  const std::uint64_t of_child = initial_stack(child);
+  EXPECT_NE(of_child, 0u);
+  EXPECT_NE(of_child, initial_stack(getpid()));
+  kill(child, SIGKILL);
+  siginfo_t info;
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_EQ(initial_stack(child), 0u) << "it has ended";
+  waitpid(child, nullptr, 0);
+  EXPECT_EQ(initial_stack(child), 0u) << "there is none";
 }
 
 }  // namespace
