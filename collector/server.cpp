@@ -20,7 +20,6 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
-#include <cstring>
 #include <exception>
 #include <list>
 #include <map>
@@ -49,6 +48,7 @@
 #include "collector/loop/processor_share.hpp"
 #include "collector/loop/watched_processes.hpp"
 #include "collector/node/spawned_worlds.hpp"
+#include "collector/os/greeting.hpp"
 #include "collector/os/memory_limit.hpp"
 #include "collector/os/memory_reserve.hpp"
 #include "collector/os/message.hpp"
@@ -85,15 +85,6 @@ constexpr milliseconds kNearLimitInterval{50};
 constexpr seconds kProcessorsInterval{5};  // programs bind their threads, and batch systems change cpusets
 
 static_assert(sizeof(wire::Announce) + kCommandTextBytes <= sizeof(ReceivedMessage::data));
-
-template <typename T>
-std::optional<T> greeting_as(const ReceivedMessage& message, std::uint64_t magic) {
-  T value;
-  if (message.bytes < static_cast<ssize_t>(sizeof value)) return std::nullopt;
-  std::memcpy(&value, message.data, sizeof value);
-  if (value.magic != magic || value.wire_major != wire::kWireMajor) return std::nullopt;
-  return value;
-}
 
 // The program's name as it was called: "mpirun". Empty: not known.
 std::string program_name(pid_t pid) {
@@ -266,6 +257,9 @@ class Server::Impl {
 
   bool handle(Connection& connection, ReceivedMessage& message) {
     connection.greeted = true;
+    // As where the site has put another version in the place of this one.
+    if (is_of_other_version(message) && !off_since_)
+      add_note(NoteCode::kProcessOfOtherVersion, static_cast<std::uint64_t>(connection.pid));
     if (const auto announce = greeting_as<wire::Announce>(message, wire::kAnnounceMagic))
       return handle_announce(connection, *announce, message);
     const auto hello = greeting_as<wire::Hello>(message, wire::kHelloMagic);

@@ -829,6 +829,24 @@ TEST_F(CollectorProcess, SurvivesNonsenseOnItsSocket) {
   EXPECT_EQ(shard().run.notes[0].code, shard::NoteCode::kProcessDamaged);
 }
 
+TEST_F(CollectorProcess, NotesAProcessWhoseAgentIsOfAnotherVersion) {
+  start({"--local-ranks", "1"});
+  Rank rank([&](const auto& wait) { return play_rank(0, 0, wait, false); });
+  tell(wire::ControlType::kChildStarted, rank.pid(), 0);
+  ASSERT_TRUE(rank.is_ready());
+  const UniqueFd other = connect_to(socket_);
+  wire::Hello message{wire::kHelloMagic, wire::kWireMajor + 1, 0, getpid(), 0, 4096};
+  ASSERT_TRUE(send_with(other, message, -1));
+  char byte;
+  ASSERT_TRUE(readable(other.get(), 5000));
+  EXPECT_EQ(recv(other.get(), &byte, 1, 0), 0);  // turned away
+  rank.go_on();
+  tell(wire::ControlType::kChildExited, rank.pid(), rank.wait());
+  EXPECT_EQ(finish(), 0);
+  EXPECT_EQ(shard().run.notes, std::vector{note_of_node(shard::NoteCode::kProcessOfOtherVersion, "n0",
+                                                        static_cast<std::uint64_t>(getpid()))});
+}
+
 TEST_F(CollectorProcess, RefusesOtherUsers) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
   start();

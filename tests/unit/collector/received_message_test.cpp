@@ -7,9 +7,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
+
+#include "collector/os/greeting.hpp"
 
 namespace clusterprof::collector {
 namespace {
@@ -70,6 +73,29 @@ TEST_F(Received, MoreFilesThanFitCutTheMessage) {
   const UniqueFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
   send_files(std::vector<int>(12, null.get()));
   EXPECT_TRUE(receive(here.get()).cut);
+}
+
+TEST(Greeting, OfAnotherVersionIsKnownByItsBeginning) {
+  const auto greeting = [](std::uint64_t magic, std::uint32_t major, ssize_t bytes) {
+    ReceivedMessage message;
+    const wire::Hello hello{magic, major, 0, 100, 0, 4096};
+    std::memcpy(message.data, &hello, sizeof hello);
+    message.bytes = bytes;
+    return message;
+  };
+  constexpr std::uint32_t kOther = wire::kWireMajor + 1;
+  constexpr ssize_t kAll = sizeof(wire::Hello), kBegin = 12;
+  for (const std::uint64_t magic : {wire::kHelloMagic, wire::kRefusalMagic, wire::kAnnounceMagic}) {
+    EXPECT_TRUE(is_of_other_version(greeting(magic, kOther, kAll)));
+    EXPECT_TRUE(is_of_other_version(greeting(magic, kOther, kBegin))) << "whatever follows";
+    EXPECT_FALSE(is_of_other_version(greeting(magic, kOther, kBegin - 1)));
+    EXPECT_FALSE(is_of_other_version(greeting(magic, wire::kWireMajor, kAll)));
+  }
+  EXPECT_FALSE(is_of_other_version(greeting(wire::kHelloMagic + 1, kOther, kAll)));
+  EXPECT_FALSE(is_of_other_version(greeting(wire::kHelloMagic, kOther, -1)));
+  EXPECT_FALSE(greeting_as<wire::Hello>(greeting(wire::kHelloMagic, kOther, kAll), wire::kHelloMagic));
+  EXPECT_TRUE(
+      greeting_as<wire::Hello>(greeting(wire::kHelloMagic, wire::kWireMajor, kAll), wire::kHelloMagic));
 }
 
 }  // namespace
