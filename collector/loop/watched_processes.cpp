@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "collector/os/os_process.hpp"
@@ -34,7 +33,7 @@ int WatchedProcess::pidfd() const {
 
 bool WatchedProcess::has_ended() const {
   if (const int fd = pidfd(); fd >= 0) return process_ended(fd);
-  return pid != 0 && kill(pid, 0) != 0 && errno == ESRCH;
+  return pid != 0 && collector::has_ended(pid, start_ticks);
 }
 
 void WatchedProcess::send(int signal) const {

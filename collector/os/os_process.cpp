@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -38,6 +39,7 @@ constexpr unsigned long kPidfdGetInfo = _IOWR(0xff, 11, PidfdInfo);
 constexpr int kSoPeerPidfd = 77;  // Linux 6.5
 
 constexpr std::size_t kFirstField = 3;  // of those below, as proc(5) counts them
+constexpr std::size_t kStartTime = 22 - kFirstField;
 
 // The fields of /proc/PID/stat from the third (state) on; the second may contain blanks.
 std::vector<std::string> stat_fields(pid_t pid) {
@@ -161,9 +163,19 @@ std::optional<int> exit_wait_status(int pidfd, pid_t pid) {
 }
 
 std::uint64_t process_start_ticks(pid_t pid) {
-  constexpr std::size_t kStartTime = 22 - kFirstField;
   const auto fields = stat_fields(pid);
   return fields.size() > kStartTime ? std::strtoull(fields[kStartTime].c_str(), nullptr, 10) : 0;
+}
+
+bool has_ended(pid_t pid, std::uint64_t start_ticks) {
+  constexpr std::size_t kState = 0, kThreads = 20 - kFirstField;
+  if (kill(pid, 0) != 0 && errno == ESRCH) return true;
+  const auto fields = stat_fields(pid);
+  if (fields.size() <= kStartTime) return false;  // it ends just now, or we may open no more files
+  if (start_ticks != 0 && std::strtoull(fields[kStartTime].c_str(), nullptr, 10) != start_ticks) return true;
+  // The main thread may end before others do.
+  const bool is_zombie = fields[kState] == "Z" || fields[kState] == "X";
+  return is_zombie && std::strtoull(fields[kThreads].c_str(), nullptr, 10) <= 1;
 }
 
 std::uint64_t initial_stack(pid_t pid) {

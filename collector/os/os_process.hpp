@@ -48,6 +48,10 @@ namespace clusterprof::collector {
 // its pid later. 0: not known.
 [[nodiscard]] std::uint64_t process_start_ticks(pid_t pid);
 
+// Whether the process that had this pid and started then has ended, for kernels without pidfds: the pid may
+// be another one's, or nobody may have waited for the process yet. start_ticks: as above.
+[[nodiscard]] bool has_ended(pid_t pid, std::uint64_t start_ticks);
+
 // Where the kernel has put the arguments of the program that the process executes. It says so without waiting
 // for anything. 0: not known, as of a process with privileges, or while it begins a program.
 [[nodiscard]] std::uint64_t initial_stack(pid_t pid);

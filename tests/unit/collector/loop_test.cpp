@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -194,7 +196,7 @@ TEST(WatchedProcess, GetsASignalAndNoOtherOneWithItsPid) {
   ASSERT_NE(process.start_ticks, 0u);
   ++process.start_ticks;  // as of an earlier process
   process.send(SIGKILL);
-  EXPECT_FALSE(process.has_ended());
+  EXPECT_EQ(waitpid(second, nullptr, WNOHANG), 0) << "it still runs";
   --process.start_ticks;
   process.send(SIGTERM);
   EXPECT_EQ(signal_of(second), SIGTERM);
@@ -324,6 +326,45 @@ TEST_F(WatchedProcessesTest, SeesTheEndWithoutAPidfdByThePid) {
   EXPECT_FALSE(process.has_ended());
   end(child);
   EXPECT_TRUE(process.has_ended());
+}
+
+TEST_F(WatchedProcessesTest, SeesTheEndWithoutAPidfdWhereThePidStays) {
+  const pid_t child = start();
+  WatchedProcess& process = watched_.add(child, {}, UniqueFd());
+  ASSERT_NE(process.start_ticks, 0u);
+  EXPECT_FALSE(process.has_ended());
+  --process.start_ticks;
+  EXPECT_TRUE(process.has_ended()) << "another process has got its pid";
+  ++process.start_ticks;
+  EXPECT_FALSE(process.has_ended());
+  ::kill(child, SIGKILL);
+  siginfo_t info;
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_TRUE(process.has_ended()) << "nobody has waited for it";
+}
+
+TEST_F(WatchedProcessesTest, LivesAsLongAsAThreadDoes) {
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    // The main thread ends first.
+    std::thread([] {
+      for (;;) ::pause();
+    }).detach();
+    (void)!::write(pipe[1], "x", 1);
+    ::syscall(SYS_exit, 0);
+  }
+  children_.push_back(child);
+  char byte;
+  ASSERT_EQ(::read(pipe[0], &byte, 1), 1);
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+  const WatchedProcess& process = watched_.add(child, {}, UniqueFd());
+  for (int look = 0; look < 100; ++look) {
+    EXPECT_FALSE(process.has_ended());
+    ::usleep(1000);
+  }
 }
 
 TEST_F(WatchedProcessesTest, KnowsAProcessWithoutAPidByItsAliasAsLongAsItsAgentIsNotStillConnected) {
