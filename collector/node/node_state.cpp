@@ -102,7 +102,7 @@ NodeState::Process& NodeState::add_process(RankKey key, std::int32_t pid, Instan
   Process& process = ranks_[key].processes.emplace_back();
   process.id = next_id_++;
   process.pid = pid;
-  process.start = now;
+  process.start = {now.mono_ns, grid_.begun() ? grid_.utc_ns(now.mono_ns) : now.utc_ns};
   rank_of_[process.id] = key;
   return process;
 }

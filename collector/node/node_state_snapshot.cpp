@@ -460,7 +460,8 @@ NodeSnapshot NodeState::make_snapshot(Instant now, bool complete, Events events,
   snapshot.node.cpu_model = facts_.cpu_model;
   snapshot.node.group = group_memory_;
   snapshot.node.requested_memory_bytes = options_.requested_memory_bytes;
-  snapshot.node.start_utc_ns = now.utc_ns;
+  // By the clock of the ranks' starts, even if it has been set since.
+  snapshot.node.start_utc_ns = grid_.begun() ? grid_.utc_ns(now.mono_ns) : now.utc_ns;
   snapshot.node.as_of_utc_ns = now.utc_ns;
   std::int64_t end_utc_ns = 0;
   if (memory_.any()) memory_.advance(now.mono_ns);

@@ -325,6 +325,27 @@ TEST_F(NodeStateTest, RejectsImpossibleStartTimes) {
   EXPECT_EQ(s.run.notes, std::vector{note_of_ranks(shard::NoteCode::kStartNotKnown, {0, 2})});
 }
 
+TEST_F(NodeStateTest, AClockThatIsSetBackDoesNotMakeTheRunLonger) {
+  const auto when = [](std::uint64_t ms, std::int64_t back_s) {
+    return Instant{kStart + ms * kMs,
+                   (10'000 - back_s) * 1'000'000'000 + static_cast<std::int64_t>(ms * kMs)};
+  };
+  FakeSegment fake;
+  state_.begin(when(0, 0));
+  run(fake, 100, 0, 100);
+  const auto first = state_.announce(std::nullopt, 0, 2, 100, when(0, 0));
+  state_.hello(first, 100, view(fake), when(0, 0));
+  state_.gone(first, when(110, 3600).mono_ns, exited(0));
+  const auto without_agent = state_.announce(std::nullopt, 1, 2, 101, when(50, 3600));
+  state_.gone(without_agent, when(150, 3600).mono_ns, exited(0));
+  const NodeSnapshot snapshot = state_.snapshot(when(200, 3600), true);
+  EXPECT_EQ(snapshot.run.start_utc_ns, when(0, 0).utc_ns);
+  EXPECT_EQ(snapshot.node.start_utc_ns, when(0, 0).utc_ns);
+  EXPECT_EQ(snapshot.node.elapsed_ns, 150 * kMs);
+  EXPECT_EQ(snapshot.ranks.at(1).rank.start_utc_ns, when(50, 0).utc_ns);
+  EXPECT_EQ(snapshot.node.as_of_utc_ns, when(200, 3600).utc_ns) << "what clocks say outside";
+}
+
 TEST_F(NodeStateTest, LimitsTheNumberOfNotes) {
   for (std::uint64_t pid = 0; pid < 1000; ++pid)
     state_.add_note(note_of_node(shard::NoteCode::kProcessDamaged, "n", pid));
