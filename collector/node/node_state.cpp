@@ -4,6 +4,7 @@
 #include "collector/node/node_state.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <iterator>
 #include <set>
 #include <tuple>
@@ -54,17 +55,17 @@ shard::Unrecorded unrecorded_for(wire::UnrecordedReason reason) {
 
 // The latest call of the parent's that may have started this process. Null: this is no shell, or there is
 // none.
-const wire::ShellCall* find_shell_call(const wire::SegmentHeader& parent, const wire::SegmentHeader& child) {
+const wire::ShellCall* find_shell_call(const wire::SegmentHeader& parent, std::string_view command,
+                                       std::uint64_t start_mono_ns) {
   constexpr std::string_view kBegin{"sh\0-c\0", 6};
-  if (std::string_view(child.command, std::min<std::size_t>(child.command_bytes, kBegin.size())) != kBegin)
-    return nullptr;
+  if (!command.starts_with(kBegin)) return nullptr;
   const wire::ShellCall* found = nullptr;
   std::uint64_t found_ns = 0;
   for (const wire::ShellCall& call : parent.shell_calls) {
     const std::uint64_t start_ns = call.start_mono_ns.load(std::memory_order_acquire);
     const std::uint64_t end_ns = call.end_mono_ns.load(std::memory_order_acquire);
-    if (start_ns <= found_ns || start_ns > child.start_mono_ns) continue;
-    if (end_ns != 0 && end_ns < child.start_mono_ns) continue;
+    if (start_ns <= found_ns || start_ns > start_mono_ns) continue;
+    if (end_ns != 0 && end_ns < start_mono_ns) continue;
     found = &call;
     found_ns = start_ns;
   }
@@ -159,20 +160,30 @@ void NodeState::expect_no_agent(ProcessId id, wire::UnrecordedReason reason) {
   process->command = ranks_.at(rank_of_.at(id)).command;
 }
 
-NodeState::RankKey NodeState::key_for_segment(const wire::SegmentHeader& header) const {
-  if (header.rank >= 0 && starts_.empty()) return header.rank;
+NodeState::Greeting NodeState::greeting_of(const wire::SegmentHeader& header) {
+  const std::size_t command_bytes = std::min<std::size_t>(header.command_bytes, sizeof header.command);
+  Greeting greeting{header.parent_pid,    header.rank,     header.world_size,
+                    header.launcher,      header.forked,   header.launch,
+                    header.start_mono_ns, header.creation, std::string(header.command, command_bytes)};
+  // Nothing of this is read from there again.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  return greeting;
+}
+
+NodeState::RankKey NodeState::key_for_segment(const Greeting& greeting) const {
+  if (greeting.rank >= 0 && starts_.empty()) return greeting.rank;
   // The child of a process whose rank has no number belongs to the same rank as its parent.
   for (const auto& [key, group] : ranks_) {
     for (const Process& process : group.processes) {
-      if (process.alive && process.pid == header.parent_pid) return key;
+      if (process.alive && process.pid == greeting.parent_pid) return key;
     }
   }
-  if (header.rank >= 0) return key_announced(header.rank);
+  if (greeting.rank >= 0) return key_announced(greeting.rank);
   return ranks_.empty() ? -static_cast<RankKey>(next_id_) : ranks_.begin()->first;
 }
 
 // The ranks that were announced are those of what has started these.
-void NodeState::begin_start(const wire::SegmentHeader& header) {
+void NodeState::begin_start(const Greeting& greeting) {
   if (starts_.empty()) {
     std::map<RankKey, RankGroup> above;
     for (auto& [key, group] : ranks_) {
@@ -182,26 +193,26 @@ void NodeState::begin_start(const wire::SegmentHeader& header) {
       above.emplace(moved, std::move(group));
     }
     ranks_ = std::move(above);
-    options_.launcher = wire::kLaunchers[header.launcher - 1].name;
+    options_.launcher = wire::kLaunchers[greeting.launcher - 1].name;
   }
   const std::int32_t first = starts_.empty() ? 0 : starts_.back().first_rank + starts_.back().size;
-  starts_.push_back({header.launch, first, header.world_size});
+  starts_.push_back({greeting.launch, first, greeting.world_size});
 }
 
 // `now`: where the process is already, if it is known.
-NodeState::RankKey NodeState::key_of_worker(const wire::SegmentHeader& header, std::optional<RankKey> now) {
-  const auto of_start = [&](const RankStart& start) { return RankKey{start.first_rank} + header.rank; };
+NodeState::RankKey NodeState::key_of_worker(const Greeting& greeting, std::optional<RankKey> now) {
+  const auto of_start = [&](const RankStart& start) { return RankKey{start.first_rank} + greeting.rank; };
   for (auto start = starts_.rbegin(); start != starts_.rend(); ++start) {
-    if (start->launch != header.launch || start->size != header.world_size) continue;
+    if (start->launch != greeting.launch || start->size != greeting.world_size) continue;
     const RankKey key = of_start(*start);
     const auto group = ranks_.find(key);
-    if (group == ranks_.end() || key == now || header.forked != 0) return key;
+    if (group == ranks_.end() || key == now || greeting.forked != 0) return key;
     // What a rank starts inherits its variables. Once it has ended, the launcher has started it again.
     for (const Process& process : group->second.processes)
-      if (process.alive && (process.announced || process.pid == header.parent_pid)) return key;
+      if (process.alive && (process.announced || process.pid == greeting.parent_pid)) return key;
     break;
   }
-  begin_start(header);
+  begin_start(greeting);
   return of_start(starts_.back());
 }
 
@@ -236,19 +247,20 @@ NodeState::Requester NodeState::find_requester(const Process& child, std::uint32
   return {};
 }
 
-void NodeState::find_origin(Process& process, const wire::SegmentHeader& header) {
-  const wire::Creation creation = header.creation;
-  process.parent_pid = header.parent_pid;
+void NodeState::find_origin(Process& process, const Greeting& greeting) {
+  const wire::Creation& creation = greeting.creation;
+  process.parent_pid = greeting.parent_pid;
   Process* parent = creation.pid != 0 ? find_segment(creation.pid, creation.start_mono_ns) : nullptr;
   std::uint64_t offset = creation.path_offset;
   std::uint32_t words = creation.path_words;
   process.origin = origin_of(creation.kind);
   // A process that nobody told how it is made inherits what its parent was told. It may be a shell of libc's.
-  Process* const real = creation.pid != header.parent_pid && creation.kind != wire::CreationKind::kFork
-                            ? find_living_parent(process, header.parent_pid)
+  Process* const real = creation.pid != greeting.parent_pid && creation.kind != wire::CreationKind::kFork
+                            ? find_living_parent(process, greeting.parent_pid)
                             : nullptr;
   if (real != nullptr) {
-    const wire::ShellCall* const call = find_shell_call(real->recorder->header(), header);
+    const wire::ShellCall* const call =
+        find_shell_call(real->recorder->header(), greeting.command, greeting.start_mono_ns);
     parent = call != nullptr ? real : nullptr;
     const std::uint64_t path = call != nullptr ? call->path.load(std::memory_order_relaxed) : 0;
     offset = wire::shell_path_offset(path);
@@ -275,12 +287,11 @@ void NodeState::find_origin(Process& process, const wire::SegmentHeader& header)
                           : process.created_path;
 }
 
-const std::string& NodeState::command_of(const wire::SegmentHeader& header) {
-  const std::size_t bytes = std::min<std::size_t>(header.command_bytes, sizeof header.command);
-  std::string told(header.command, bytes);
-  if (told != told_command_) {
-    stored_command_ = stored_text(told, sizeof header.command, options_.command_detail);
-    told_command_ = std::move(told);
+const std::string& NodeState::command_of(const Greeting& greeting) {
+  if (greeting.command != told_command_) {
+    stored_command_ =
+        stored_text(greeting.command, sizeof(wire::SegmentHeader::command), options_.command_detail);
+    told_command_ = greeting.command;
   }
   return stored_command_;
 }
@@ -291,14 +302,15 @@ NodeState::ProcessId NodeState::hello(std::optional<ProcessId> known, std::int32
   const bool is_new = process == nullptr;
   // Before it may move: what it had was its rank's until now.
   if (process != nullptr) close_segment(*process, now.mono_ns, Closing::kExecuted);
-  const wire::SegmentHeader& header = segment.header();
+  const Greeting greeting = greeting_of(segment.header());
   const bool is_worker =
-      header.launcher != 0 && header.launcher <= wire::kLauncherCount && header.rank >= 0 &&
-      header.rank < header.world_size && header.world_size <= kMaxRanks && starts_.size() < kMaxStarts &&
-      (starts_.empty() || header.world_size <= kMaxRanks - starts_.back().first_rank - starts_.back().size);
+      greeting.launcher != 0 && greeting.launcher <= wire::kLauncherCount && greeting.rank >= 0 &&
+      greeting.rank < greeting.world_size && greeting.world_size <= kMaxRanks &&
+      starts_.size() < kMaxStarts &&
+      (starts_.empty() || greeting.world_size <= kMaxRanks - starts_.back().first_rank - starts_.back().size);
   if (is_worker) {
     const RankKey key =
-        key_of_worker(header, process != nullptr ? std::optional(rank_of_.at(process->id)) : std::nullopt);
+        key_of_worker(greeting, process != nullptr ? std::optional(rank_of_.at(process->id)) : std::nullopt);
     if (process == nullptr)
       process = &add_process(key, pid, now);
     else
@@ -313,22 +325,22 @@ NodeState::ProcessId NodeState::hello(std::optional<ProcessId> known, std::int32
                                                 [&](const RankStart& s) { return s.first_rank <= key; }) -
                                   1);
   }
-  if (process == nullptr) process = &add_process(key_for_segment(header), pid, now);
+  if (process == nullptr) process = &add_process(key_for_segment(greeting), pid, now);
   if (process->past)
-    process->past->paused_ns += unrecorded_ns(*process, std::min(header.start_mono_ns, now.mono_ns));
+    process->past->paused_ns += unrecorded_ns(*process, std::min(greeting.start_mono_ns, now.mono_ns));
   process->unrecorded_since_ns.reset();
   process->unrecorded = shard::Unrecorded::kNo;
   process->executed_ns.reset();
   process->agent_left_ns.reset();
   process->before_exec.reset();
   if (is_new) {
-    find_origin(*process, segment.header());
+    find_origin(*process, greeting);
   } else if (process->past) {
     process->base_path = process->created_path;  // the executed program's stack does not have it
   }
-  process->command = command_of(segment.header());
-  grid_.reach_back(segment.header().start_mono_ns);
-  path_times_.grid().reach_back(segment.header().start_mono_ns);
+  process->command = command_of(greeting);
+  grid_.reach_back(greeting.start_mono_ns);
+  path_times_.grid().reach_back(greeting.start_mono_ns);
   const std::uint32_t base = process->announced ? 0 : process->base_path;
   process->recorder = std::make_unique<ProcessRecorder>(std::move(segment), store_, grid_, path_times_, base);
   set_event_budget(*process->recorder);
@@ -340,21 +352,19 @@ NodeState::ProcessId NodeState::hello(std::optional<ProcessId> known, std::int32
 
 NodeState::ProcessId NodeState::refused(std::optional<ProcessId> known, std::int32_t pid,
                                         const wire::Refusal& refusal, std::string_view command, Instant now) {
-  const auto header = std::make_unique<wire::SegmentHeader>();
-  header->pid = refusal.pid;
-  header->parent_pid = refusal.parent_pid;
-  header->rank = refusal.rank;
-  header->start_mono_ns = refusal.start_mono_ns;
-  header->creation = refusal.creation;
-  header->command_bytes = static_cast<std::uint32_t>(std::min(command.size(), sizeof header->command));
-  std::copy_n(command.begin(), header->command_bytes, header->command);
+  Greeting greeting;
+  greeting.parent_pid = refusal.parent_pid;
+  greeting.rank = refusal.rank;
+  greeting.start_mono_ns = refusal.start_mono_ns;
+  greeting.creation = refusal.creation;
+  greeting.command = command.substr(0, sizeof(wire::SegmentHeader::command));
   Process* process = known ? find(*known) : nullptr;
   if (process == nullptr) {
-    process = &add_process(key_for_segment(*header), pid, now);
-    find_origin(*process, *header);
+    process = &add_process(key_for_segment(greeting), pid, now);
+    find_origin(*process, greeting);
   }
   close_segment(*process, now.mono_ns, Closing::kExecuted);
-  process->command = command_of(*header);
+  process->command = command_of(greeting);
   process->unrecorded = unrecorded_for(refusal.reason);
   process->executed_ns.reset();
   process->before_exec.reset();

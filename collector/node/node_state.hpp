@@ -262,6 +262,16 @@ class NodeState {
     std::int32_t first_rank = 0, size = 0;
   };
 
+  // What a process says of itself when it greets. A copy: the process may write to its segment at any time.
+  struct Greeting {
+    std::int32_t parent_pid = 0, rank = -1, world_size = 0;
+    std::uint32_t launcher = 0, forked = 0;
+    std::uint64_t launch = 0, start_mono_ns = 0;
+    wire::Creation creation{};
+    std::string command;
+  };
+  [[nodiscard]] static Greeting greeting_of(const wire::SegmentHeader& header);
+
   Process* find(ProcessId id);
   [[nodiscard]] const Process* find(ProcessId id) const;
   Process& add_process(RankKey key, std::int32_t pid, Instant now);
@@ -279,15 +289,15 @@ class NodeState {
   [[nodiscard]] static SystemUsage own_usage(SystemUsage told, const Process& process);
   void tell_parent_of_io(const Process& child);
   void add_up_helpers(RankGroup& group);
-  [[nodiscard]] RankKey key_for_segment(const wire::SegmentHeader& header) const;
+  [[nodiscard]] RankKey key_for_segment(const Greeting& greeting) const;
   [[nodiscard]] static bool may_greet(const Process& process);
   [[nodiscard]] static shard::Unrecorded without_word(const Process& process, std::uint64_t end_ns);
   [[nodiscard]] RankKey key_announced(std::int32_t rank) const {
     return starts_.empty() ? rank : kAboveRanks - rank;
   }
-  [[nodiscard]] RankKey key_of_worker(const wire::SegmentHeader& header, std::optional<RankKey> now);
-  void begin_start(const wire::SegmentHeader& header);
-  [[nodiscard]] const std::string& command_of(const wire::SegmentHeader& header);
+  [[nodiscard]] RankKey key_of_worker(const Greeting& greeting, std::optional<RankKey> now);
+  void begin_start(const Greeting& greeting);
+  [[nodiscard]] const std::string& command_of(const Greeting& greeting);
   [[nodiscard]] Process* find_segment(std::int32_t pid, std::uint64_t start_mono_ns);
   [[nodiscard]] Process* find_living_parent(const Process& child, std::int32_t pid);
   // Who has asked a server for this process, and the path of that call as in wire::ShellCall.
@@ -296,7 +306,7 @@ class NodeState {
     std::uint64_t path = 0;
   };
   [[nodiscard]] Requester find_requester(const Process& child, std::uint32_t request);
-  void find_origin(Process& process, const wire::SegmentHeader& header);
+  void find_origin(Process& process, const Greeting& greeting);
   [[nodiscard]] static shard::Process row_of(const Process& process, const ProcessReport& report,
                                              const SystemUsage& usage, Instant start, std::uint64_t end_ns,
                                              const RawTables& tables);

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
+#include <atomic>
 #include <list>
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "base/command_text.hpp"
@@ -249,6 +251,32 @@ TEST_F(WorkersTest, WithNumbersThatCannotBeAreNone) {
 }
 
 // The start of a rank whose launcher is the parent of clusterprof is announced with it.
+// What was checked is what is used.
+TEST_F(WorkersTest, ThatChangeWhatTheySayWhileTheyGreetChangeNothing) {
+  FakeSegment fake;
+  run(fake, 100, 0, 100);
+  wire::SegmentHeader& header = fake.header();
+  header.launcher = 1;
+  header.rank = 0;
+  std::atomic<bool> ends = false;
+  std::thread process([&] {
+    auto& size = *const_cast<volatile std::int32_t*>(&header.world_size);
+    while (!ends.load(std::memory_order_relaxed)) {
+      size = 4;
+      size = 2'000'000'000;
+    }
+  });
+  std::uint32_t largest = 0;
+  for (int round = 0; round < 1000; ++round) {
+    NodeState state{NodeOptions{}};
+    state.hello(std::nullopt, 100, view(fake), at(10));
+    largest = std::max(largest, state.world_size());
+  }
+  ends = true;
+  process.join();
+  EXPECT_LE(largest, static_cast<std::uint32_t>(kMaxRanks));
+}
+
 TEST_F(NodeStateTest, ARankIsAnnouncedWithItsRestart) {
   state_.announce(std::nullopt, 2, 4, 100, at(0), {}, 1);
   state_.announce(std::nullopt, 3, 4, 101, at(0));
