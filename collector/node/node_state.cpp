@@ -18,8 +18,9 @@ namespace clusterprof::collector {
 namespace {
 
 constexpr std::size_t kMaxNotes = 50;
-constexpr std::size_t kMaxStarts = 1000;    // of ranks by a launcher below clusterprof
-constexpr std::size_t kMaxMpiHelpers = 16;  // ended ones that are kept for each rank
+constexpr std::size_t kMaxStarts = 1000;     // of ranks by a launcher below clusterprof
+constexpr std::size_t kMaxMpiHelpers = 16;   // ended ones that are kept for each rank
+constexpr std::ptrdiff_t kMaxPrograms = 16;  // ended ones that launchers announced for a rank, but for one
 // MPI events: a node's are written within seconds when the job ends, and a merge analyses a job's in memory.
 constexpr std::size_t kJobEvents = std::size_t{1} << 25, kNodeEvents = std::size_t{1} << 22,
                       kMaxRankEvents = std::size_t{1} << 18, kMinRankEvents = std::size_t{1} << 12;
@@ -622,25 +623,33 @@ void NodeState::tell_parent_of_io(const Process& child) {
   }
 }
 
-// Adds up helpers that have ended, so that any number of them takes bounded memory.
+// Adds up helpers that have ended, so that any number of them takes bounded memory. So it does with the
+// programs that a rank's script has started one after the other, but for the latest and for the first, which
+// is the rank's main process.
 void NodeState::add_up_helpers(RankGroup& group) {
   const bool has_main = std::any_of(group.processes.begin(), group.processes.end(),
                                     [](const Process& p) { return p.announced; });
   if (!has_main) return;
+  const auto has_ended = [](const Process& process) {
+    return !process.alive && (process.past || process.unrecorded != shard::Unrecorded::kNo);
+  };
+  const Process& main = *std::ranges::min_element(group.processes, {}, place_in_rank);
+  const std::ptrdiff_t programs = std::ranges::count_if(
+      group.processes, [&](const Process& p) { return p.announced && &p != &main && has_ended(p); });
+  std::ptrdiff_t surplus = programs - kMaxPrograms;
   // The first process that used MPI may be the rank's main process, so it stays. The others know nothing
   // about MPI that it has not told.
   std::set<std::tuple<wire::MpiState, std::int32_t, std::int32_t, std::int32_t>> told;
   for (auto it = group.processes.begin(); it != group.processes.end();) {
     const Process& process = *it;
-    const bool ended_helper = !process.announced && !process.alive &&
-                              (process.past || process.unrecorded != shard::Unrecorded::kNo);
-    bool stays = !ended_helper;
-    if (ended_helper && process.past && process.past->mpi_state != wire::MpiState::kNone) {
+    const bool adds_up = has_ended(process) && &process != &main && (!process.announced || surplus-- > 0);
+    bool stays = !adds_up;
+    if (has_ended(process) && process.past && process.past->mpi_state != wire::MpiState::kNone) {
       const ProcessReport& past = *process.past;
       const bool is_first =
           told.size() < kMaxMpiHelpers &&
           told.emplace(past.mpi_state, past.mpi_rank, past.mpi_size, past.world_size).second;
-      stays = is_first;
+      stays = stays || is_first;
     }
     if (stays) {
       ++it;
@@ -967,19 +976,23 @@ void NodeState::hold_places() {
       if (process.recorder) process.recorder->hold_places();
 }
 
+std::tuple<bool, bool, NodeState::ProcessId> NodeState::place_in_rank(const Process& process) {
+  auto state = static_cast<std::uint32_t>(wire::MpiState::kNone);
+  if (process.recorder)
+    state = process.recorder->header().mpi_state.load(std::memory_order_acquire);
+  else if (process.past)
+    state = static_cast<std::uint32_t>(process.past->mpi_state);
+  return {state == static_cast<std::uint32_t>(wire::MpiState::kNone), !process.announced, process.id};
+}
+
 std::vector<NodeState::ProcessId> NodeState::main_processes() const {
   std::vector<ProcessId> found;
   for (const auto& [key, group] : ranks_) {
     if (is_above_ranks(key)) continue;
     const Process* main = nullptr;
-    const auto place = [](const Process& process) {
-      const bool uses_mpi =
-          process.recorder && process.recorder->header().mpi_state.load(std::memory_order_acquire) !=
-                                  static_cast<std::uint32_t>(wire::MpiState::kNone);
-      return std::tuple(!uses_mpi, !process.announced, process.id);
-    };
     for (const Process& process : group.processes)
-      if (process.alive && (main == nullptr || place(process) < place(*main))) main = &process;
+      if (process.alive && (main == nullptr || place_in_rank(process) < place_in_rank(*main)))
+        main = &process;
     if (main != nullptr) found.push_back(main->id);
   }
   return found;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -288,6 +289,8 @@ class NodeState {
   [[nodiscard]] static SystemUsage usage_as_told(const Process& process);
   [[nodiscard]] static SystemUsage own_usage(SystemUsage told, const Process& process);
   void tell_parent_of_io(const Process& child);
+  // The least one is the rank's main process.
+  [[nodiscard]] static std::tuple<bool, bool, ProcessId> place_in_rank(const Process& process);
   void add_up_helpers(RankGroup& group);
   [[nodiscard]] RankKey key_for_segment(const Greeting& greeting) const;
   [[nodiscard]] static bool may_greet(const Process& process);

@@ -1162,6 +1162,59 @@ TEST_F(ProcessTableTest, RanksOfALargeJobKeepFewerRows) {
   })) << "those that are alike are still added up when there is no room for others";
 }
 
+// A script with a `clusterprof` in front of each of its programs.
+TEST_F(NodeStateTest, ProgramsOfARankThatFollowEachOtherAddUp) {
+  NodeOptions options;
+  options.world_size = 1u << 13;
+  NodeState state{options};
+  FakeSegment program;
+  run(program, 100, 0, 10);
+  program.header().usage.user_ns = 2 * kMs;
+  constexpr std::int32_t kPrograms = 100;
+  for (std::int32_t pid = 100; pid < 100 + kPrograms; ++pid) {
+    program.header().pid = pid;
+    const auto id = state.announce(std::nullopt, 0, 1, pid, at(0));
+    state.hello(id, pid, view(program), at(0));
+    state.gone(id, at(10).mono_ns, std::nullopt);
+    state.set_wait_status(id, exited(pid == 100 ? 3 : 0));  // the launcher tells it later
+  }
+  const RankSnapshot snapshot = state.snapshot(at(1000), true).ranks.at(0);
+  EXPECT_EQ(snapshot.rank.pid, 100) << "the first one stands for the rank";
+  EXPECT_EQ(snapshot.rank.elapsed_ns, 10 * kMs);
+  EXPECT_EQ(snapshot.rank.exit_status, 3);
+  EXPECT_EQ(snapshot.rank.processes, static_cast<std::uint32_t>(kPrograms));
+  EXPECT_EQ(snapshot.rank.user_ns, kPrograms * 2 * kMs);
+  EXPECT_EQ(snapshot.processes.size(), 1u + 16 + 16 + 1)
+      << "the first, the latest, some of the others, and the rest";
+  std::uint32_t processes = 0;
+  for (const shard::Process& row : snapshot.processes) {
+    processes += row.count;
+    EXPECT_EQ(row.origin, shard::ProcessOrigin::kRank);
+  }
+  EXPECT_EQ(processes, static_cast<std::uint32_t>(kPrograms));
+}
+
+TEST_F(NodeStateTest, AnMpiProgramThatFollowsOthersIsTheMainOneAndStays) {
+  const auto program = [this](FakeSegment& fake, std::int32_t pid, bool uses_mpi) {
+    run(fake, pid, 0, 10);
+    if (uses_mpi) {
+      fake.header().mpi_state = static_cast<std::uint32_t>(wire::MpiState::kFinalised);
+      fake.header().mpi_size = 2;
+      fake.header().mpi_rank = 1;
+    }
+    const auto id = state_.announce(std::nullopt, 1, 2, pid, at(0));
+    state_.hello(id, pid, view(fake), at(0));
+    state_.gone(id, at(10).mono_ns, exited(0));
+  };
+  for (std::int32_t pid = 100; pid < 160; ++pid) {
+    FakeSegment fake;
+    program(fake, pid, pid == 105);
+    const RankSnapshot snapshot = state_.snapshot(at(1000), true).ranks.at(0);
+    EXPECT_EQ(snapshot.rank.pid, pid < 105 ? 100 : 105);
+    EXPECT_EQ(snapshot.rank.processes, static_cast<std::uint32_t>(pid - 99));
+  }
+}
+
 // A script that runs many MPI programs one after the other.
 TEST_F(NodeStateTest, AddsUpHelpersThatUsedMpiExceptTheFirstOfEachKind) {
   FakeSegment script;
