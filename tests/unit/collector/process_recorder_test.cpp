@@ -195,6 +195,30 @@ TEST(ProcessReports, CountFromTheFirstProgramOfAProcessThatExecs) {
   EXPECT_EQ(program.mpi_finalize_begin_ns, 0u) << "not seen";
 }
 
+// On a busy machine the agent may need a tenth of a second until it records; that is no time of the program.
+TEST_F(Recording, BeginsWithTheMainThreads) {
+  constexpr std::uint64_t kBegin = kStart + 50 * kMs;
+  fake_.thread(0, 100, kBegin, true);
+  Sample s;
+  s.time_ns = kBegin + 10 * kMs;
+  s.cpu_ns = 10 * kMs;
+  s.words = {kProgram + 0x100};
+  fake_.sample(0, s);
+  fake_.thread_end(0, kBegin + 20 * kMs, 20 * kMs);
+  recorder().poll(kBegin + 30 * kMs);
+  recorder().finish(kBegin + 30 * kMs);
+  const ProcessReport report = recorder().report(kBegin + 30 * kMs);
+  EXPECT_EQ(report.start_mono_ns, kBegin);
+  std::uint64_t sum_ns = 0;
+  for (const Row& row : rows(report)) sum_ns += row.wall;
+  EXPECT_EQ(sum_ns, 20 * kMs);
+}
+
+TEST_F(Recording, BeginsWithTheProcessAsLongAsItHasNoThread) {
+  recorder().poll(kStart + kMs);
+  EXPECT_EQ(recorder().report(kStart + kMs).start_mono_ns, kStart);
+}
+
 // The kernel would allocate a page that is read and that nobody has written.
 TEST_F(Recording, ReadsNoPageOfTheHeaderThatTheProcessHasNotTouched) {
   constexpr std::size_t kPage = 4096;
