@@ -74,7 +74,10 @@ void for_each_group(const Trace& trace, std::vector<Key>& keys, Group group) {
 
 class MessageMatcher {
  public:
-  MessageMatcher(Trace& trace, Matches& matches) : trace_(trace), matches_(matches) {}
+  MessageMatcher(Trace& trace, Matches& matches) : trace_(trace), matches_(matches) {
+    for (const Op& op : trace.ops)
+      takes_found_.push_back(op.name.starts_with("MPI_Mrecv") || op.name.starts_with("MPI_Imrecv"));
+  }
 
   // All events of one (source, destination, channel, tag).
   void match(std::span<Key> stream) {
@@ -106,14 +109,20 @@ class MessageMatcher {
   }
 
  private:
-  // Receives are numbered by completion, but messages are received in the order in which the receives were
+  // Not those that have the number of a message that was found before (MPI_Mprobe), nor partitioned ones,
+  // whose requests are matched, and which may be numbered in any order (wire::PartitionedName).
+  [[nodiscard]] bool may_be_out_of_order(const Event& event) const {
+    return event.kind == MpiEventKind::kReceive && event.tag >= wire::kTagWinComplete &&
+           !takes_found_[event.op];
+  }
+  // Receives may be numbered by completion, but messages are received in the order in which the receives were
   // posted.
   void put_receives_in_order(std::span<Key> stream) {
     receives_.clear();
     bool in_order = true;
     for (const Key& key : stream) {
       const Event& event = trace_.events[key.event];
-      if (event.kind != MpiEventKind::kReceive) continue;
+      if (!may_be_out_of_order(event)) continue;
       in_order = in_order && (receives_.empty() || receives_.back().first <= event.start_ns);
       receives_.emplace_back(event.start_ns, key.event);
     }
@@ -122,11 +131,12 @@ class MessageMatcher {
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     std::size_t next = 0;
     for (Key& key : stream)
-      if (trace_.events[key.event].kind == MpiEventKind::kReceive) key.event = receives_[next++].second;
+      if (may_be_out_of_order(trace_.events[key.event])) key.event = receives_[next++].second;
   }
 
   Trace& trace_;
   Matches& matches_;
+  std::vector<bool> takes_found_;                                 // per row of Trace::ops
   std::vector<std::pair<std::int64_t, std::uint32_t>> receives_;  // posted, event
 };
 

@@ -74,8 +74,9 @@ struct MpiEvent {
   std::uint32_t site;  // index into the MpiSite table, of the call; 0xffffffff unknown
   // kSend, kReceive, ...: number of the message among those with its (source, destination, channel, tag), in
   // order of sending; receives count in order of posting, but in order of completion while a receive of any
-  // source or tag is pending on the channel. Of partitioned ones see partitioned_name. kCollective...: number
-  // of the collective call on the channel.
+  // source or tag is pending on the channel. MPI_Mrecv and MPI_Imrecv have the number that the message got
+  // when it was found. Of partitioned ones see partitioned_name. kCollective...: number of the collective
+  // call on the channel.
   std::uint32_t sequence;
   std::int32_t peer;  // world rank of the other side; collectives: of the root, -1 without one (flags)
   std::int32_t tag;   // collectives: this rank's number in the communicator

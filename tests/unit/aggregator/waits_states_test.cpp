@@ -219,6 +219,43 @@ TEST(WaitStatesTest, PartitionedMessagesWaitForTheirLastPartition) {
   EXPECT_EQ(data.wait_analysis.unmatched_messages, 0u);
 }
 
+// From start 4096 on, the numbers of these messages are lower than before.
+TEST(WaitStatesTest, PartitionedMessagesKeepTheirNumbers) {
+  constexpr std::uint32_t kStarts = 5000;
+  const wire::PartitionedName name = wire::partitioned_name(65536, 0);
+  ASSERT_LT(name.first ^ 4096u, name.first);
+  MadeRun run(2);
+  for (std::uint32_t n = 0; n < kStarts; ++n) {
+    const std::int64_t at = n * kMs;
+    run.add(0, {MpiEventKind::kSend, "MPI_Psend_init", "MPI_Pready", at + 1, at + 2, 1, name.tag,
+                name.first ^ n, at + 1, wire::kEventNonblocking});
+    run.add(1, {MpiEventKind::kReceive, "MPI_Precv_init", "MPI_Wait", at + kMs / 2, at + kMs / 2 + 1, 0,
+                name.tag, name.first ^ n, at, wire::kEventNonblocking});
+  }
+  const shard::ShardData data = run.analyse();
+  EXPECT_EQ(waits_of(data), Rows{}) << "each message was there when its receive was asked for";
+  EXPECT_EQ(data.wait_analysis.messages, kStarts);
+  EXPECT_EQ(data.wait_analysis.unmatched_messages, 0u);
+}
+
+// The first message is found by MPI_Mprobe, the second by MPI_Improbe, and the third one is received before
+// them.
+TEST(WaitStatesTest, ReceivesOfMatchedProbesKeepTheNumbersOfWhatWasFound) {
+  MadeRun run(2);
+  run.send(0, 1, 10 * kMs, 11 * kMs, 0);
+  run.send(0, 1, 20 * kMs, 21 * kMs, 1);
+  run.send(0, 1, 60 * kMs, 61 * kMs, 2);
+  run.add(1, {MpiEventKind::kProbe, "MPI_Mprobe", "MPI_Mprobe", 22 * kMs, 23 * kMs, 0, 0, 0});
+  run.add(1, {MpiEventKind::kReceive, "MPI_Recv", "MPI_Recv", 30 * kMs, 61 * kMs, 0, 0, 2});
+  run.add(1, {MpiEventKind::kReceive, "MPI_Mrecv", "MPI_Mrecv", 62 * kMs, 63 * kMs, 0, 0, 1});
+  run.add(1, {MpiEventKind::kReceive, "MPI_Imrecv", "MPI_Wait", 65 * kMs, 66 * kMs, 0, 0, 0, 64 * kMs,
+              wire::kEventNonblocking});
+  const shard::ShardData data = run.analyse();
+  EXPECT_EQ(waits_of(data), (Rows{{"1 MPI_Recv late_sender 0 calls MPI_Send", 30 * kMs}}));
+  EXPECT_EQ(data.wait_analysis.messages, 3u);
+  EXPECT_EQ(data.wait_analysis.unmatched_messages, 0u);
+}
+
 TEST(WaitStatesTest, KeepsTagsChannelsAndSequencesApart) {
   MadeRun run(2);
   run.sizes[2] = 2;
