@@ -31,7 +31,10 @@ struct Cause {
 
 class Unfinished {
  public:
-  explicit Unfinished(const ShardData& merged) : merged_(merged), open_(merged) { measure_distances(); }
+  explicit Unfinished(const ShardData& merged) : merged_(merged), open_(merged) {
+    measure_distances();
+    follow_chains();
+  }
 
   // The rank that the call waits for. No value: it waits for no rank, or this is not known. Of several ranks
   // it is the one nearest to a rank that is in no MPI call: the others only pass its delay on.
@@ -51,16 +54,14 @@ class Unfinished {
     return call == nullptr ? 0 : call->path;
   }
 
-  // The rank at the end of the chain of waiting ranks.
+  // The rank at the end of the chain of waiting ranks, which ends before it comes back to a rank.
   [[nodiscard]] std::uint32_t root_of(const CallUnderWay& call, std::uint32_t cause) const {
-    std::set<std::uint32_t> seen{call.rank};
-    while (seen.insert(cause).second) {
-      const CallUnderWay* const own = open_.main_call(cause);
-      const std::optional<Cause> next = own == nullptr ? std::nullopt : cause_of(*own);
-      if (!next || seen.contains(next->rank)) break;
-      cause = next->rank;
-    }
-    return cause;
+    if (cause == call.rank) return cause;
+    if (open_.main_call(call.rank) == &call) return last_[call.rank];
+    // Chains go on with the calls of main threads, so that another thread's may come back to its rank.
+    std::uint32_t rank = cause;
+    while (rank != last_[cause] && next_[rank] != call.rank) rank = next_[rank];
+    return rank;
   }
 
  private:
@@ -170,9 +171,40 @@ class Unfinished {
     go_on();
   }
 
+  // Of each rank whose main thread waits, whom it waits for and where the chain ends: at a rank that waits
+  // for none, or before the first rank of a circle to which it comes a second time.
+  void follow_chains() {
+    const auto ranks = static_cast<std::uint32_t>(merged_.ranks.size());
+    next_.assign(ranks, kNone);
+    for (std::uint32_t rank = 0; rank < ranks; ++rank)
+      if (const CallUnderWay* const call = open_.main_call(rank); call != nullptr)
+        if (const std::optional<Cause> cause = cause_of(*call)) next_[rank] = cause->rank;
+    last_.assign(ranks, kNone);
+    std::vector<std::uint32_t> chain, seen_from(ranks, kNone);
+    for (std::uint32_t first = 0; first < ranks; ++first) {
+      chain.clear();
+      std::uint32_t rank = first;
+      while (last_[rank] == kNone && seen_from[rank] != first) {
+        seen_from[rank] = first;
+        chain.push_back(rank);
+        if (next_[rank] == kNone)
+          last_[rank] = rank;
+        else
+          rank = next_[rank];
+      }
+      // In a circle, the chain of each rank ends at the rank before it.
+      for (std::uint32_t before = chain.empty() ? kNone : chain.back(); last_[rank] == kNone;
+           before = std::exchange(rank, next_[rank]))
+        last_[rank] = before;
+      for (const std::uint32_t member : chain)
+        if (last_[member] == kNone) last_[member] = last_[rank];
+    }
+  }
+
   const ShardData& merged_;
   shard::OpenOperations open_;
   std::vector<std::uint32_t> distance_;
+  std::vector<std::uint32_t> next_, last_;  // per rank; next_: kNone if its main thread waits for none
 };
 
 // Sorts the rows and unites those with equal keys.

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "aggregator/waits/unfinished.hpp"
 #include "tests/unit/aggregator/waits_run.hpp"
 
 namespace clusterprof::aggregator::test {
@@ -633,6 +634,52 @@ TEST(UnfinishedCallsTest, BlameTheRequestWhoseRankIsInNoCall) {
   EXPECT_EQ(waits_of(merged), (Rows{{"0 MPI_Waitall late_sender 1 MPI_Waitall", 400 * kMs},
                                     {"1 MPI_Waitall late_receiver 2 ?", 400 * kMs}}));
   EXPECT_EQ(roots_of(merged), (Rows{{"2 ?", 800 * kMs}}));
+}
+
+// Calls under way of ranks that wait for a message of another one, each for 1 ms.
+class ReceivesUnderWay {
+ public:
+  explicit ReceivesUnderWay(std::int32_t ranks) {
+    for (std::int32_t r = 0; r < ranks; ++r) data.ranks.emplace_back().rank = r;
+    shard::PathInterner interner(data);
+    receive_ = interner.path(0, interner.frame({shard::FrameKind::kMpi, false, interner.string("MPI_Recv")}));
+  }
+  void add(std::uint32_t rank, std::int32_t from, bool main_thread = true) {
+    data.calls_under_way.push_back({rank, main_thread ? 100 : 101, main_thread, receive_, 0, shard::kNone,
+                                    from, 7, -1, 0, static_cast<std::uint64_t>(kMs)});
+  }
+  shard::ShardData data;
+
+ private:
+  std::uint32_t receive_ = 0;
+};
+
+// Looking at the rest of the chain for each rank would take minutes.
+TEST(UnfinishedCallsTest, FollowALongChainOfWaitingRanks) {
+  constexpr std::int32_t kRanks = 65'536;
+  ReceivesUnderWay run(kRanks);
+  for (std::int32_t r = 1; r < kRanks; ++r) run.add(static_cast<std::uint32_t>(r), r - 1);
+  waits::add_unfinished_waits(run.data);
+  EXPECT_EQ(roots_of(run.data), (Rows{{"0 ?", (kRanks - 1) * kMs}}));
+  EXPECT_EQ(run.data.root_causes.at(0).waiting_ranks, kRanks - 1u);
+}
+
+// Ranks 0, 1 and 2 wait for each other in a circle; 4 waits for 3, and that for 1.
+TEST(UnfinishedCallsTest, OfACircleEachRankIsToBlameForTheOneBehindIt) {
+  ReceivesUnderWay run(5);
+  run.add(0, 1);
+  run.add(1, 2);
+  run.add(2, 0);
+  run.add(3, 1);
+  run.add(4, 3);
+  run.add(2, 3, false);  // its chain comes back to rank 2 by way of 1
+  run.add(4, 0, false);
+  run.add(3, 4, false);  // and this one to rank 3 at once
+  waits::add_unfinished_waits(run.data);
+  EXPECT_EQ(roots_of(run.data), (Rows{{"0 MPI_Recv", 3 * kMs},     // of 1, 3 and 4
+                                      {"1 MPI_Recv", 2 * kMs},     // of 2 and its other thread
+                                      {"2 MPI_Recv", 2 * kMs},     // of 0 and the other thread of 4
+                                      {"4 MPI_Recv", 1 * kMs}}));  // of the other thread of 3
 }
 
 TEST(TimeWindowsTest, LeaveInitAndFinalizeOut) {
