@@ -68,9 +68,9 @@ std::vector<shard::CriticalTime> critical_path(const Trace& trace, const Waits& 
   };
   std::uint32_t next = lane->end;
   std::int64_t until = lane->end_ns;
-  // Every step goes back in time or to an earlier call. The limit is there because inexact clocks could make
-  // it go on for ever.
-  for (std::size_t steps = 2 * trace.events.size() + trace.lanes.size(); steps != 0; --steps) {
+  // Every step goes back in time, to an earlier call or to a main thread. The limit is there because inexact
+  // clocks could make it go on for ever.
+  for (std::size_t steps = 3 * trace.events.size() + trace.lanes.size(); steps != 0; --steps) {
     const Interval gap = interval_before(trace, *lane, next);
     const std::int64_t gap_ns = recorded.between(gap.begin_ns, std::min(until, gap.end_ns));
     if (gap_ns > 0) {
@@ -82,7 +82,20 @@ std::vector<shard::CriticalTime> critical_path(const Trace& trace, const Waits& 
       charge();
     }
     until = std::min(until, gap.begin_ns);
-    if (next == lane->first) break;
+    if (next == lane->first) {
+      const Lane* const helper = lane;
+      lane = trace.main_lane(*helper);
+      if (lane == nullptr || lane == helper) break;
+      next = trace.first_entered(*lane, until);
+      if (next == lane->first || trace.events[next - 1].exit_ns <= until) continue;
+      // The main thread was in a call, which had no part in it: the helper thread is older than that.
+      next = trace.call_begin(next - 1);
+      const std::int64_t enter_ns = trace.events[next].enter_ns;
+      activity.add_gap(*helper, helper->first, static_cast<double>(until - enter_ns), here);
+      charge();
+      until = enter_ns;
+      continue;
+    }
     const std::uint32_t call = trace.call_begin(next - 1);
     const Event& event = trace.events[call];
     const std::uint32_t row = waits.of_call[call];

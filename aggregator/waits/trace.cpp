@@ -103,6 +103,15 @@ bool always_synchronises(std::string_view op) {
                                    "all_to_all", "broadcast"});
 }
 
+const Lane* Trace::main_lane(const Lane& lane) const {
+  const Lane* main = &lane;
+  while (main->thread != 0) {
+    if (main == lanes.data() || (main - 1)->rank != lane.rank) return nullptr;
+    --main;
+  }
+  return main;
+}
+
 std::uint32_t Trace::first_entered(const Lane& lane, std::int64_t time_ns) const {
   const auto first = events.begin() + lane.first, end = events.begin() + lane.end;
   return static_cast<std::uint32_t>(

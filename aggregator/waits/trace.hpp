@@ -161,6 +161,8 @@ struct Trace {
     if (call == lane.end) return 0;
     return call == lane.first && lane.thread == 0 ? lane.init_path : events[call].path;
   }
+  // That of the rank's main thread; the lane itself if it is one. null: it has no events.
+  [[nodiscard]] const Lane* main_lane(const Lane& lane) const;
   // The first event of the lane that was entered at that time or later; lane.end: none.
   [[nodiscard]] std::uint32_t first_entered(const Lane& lane, std::int64_t time_ns) const;
 };

@@ -1488,29 +1488,51 @@ std::vector<std::uint32_t> WhatIf::State::elapsed_of_stretches(const Engine& eng
   return last_lanes;
 }
 
-// Back from the end of the last lane; at each call that waited it goes on where that was caused.
+// Back from the end of the last lane; at each call that waited it goes on where that was caused, and where a
+// helper thread began, in its rank's main thread.
 double WhatIf::State::add_critical_path(const ChangedCosts& costs, std::uint32_t last_lane,
                                         PathSums& sums) const {
   const Trace& trace = recording.trace;
   double calls = 0;
   const Lane* lane = &trace.lanes[last_lane];
   std::uint32_t next = lane->end;
-  // Every step goes to an earlier call, unless events contradict each other.
-  for (std::size_t steps = 2 * trace.events.size() + trace.lanes.size(); steps != 0; --steps) {
+  double share = 1;  // of the gap before the call, that is on the path
+  // Every step goes to an earlier call or to a main thread, unless events contradict each other.
+  for (std::size_t steps = 3 * trace.events.size() + trace.lanes.size(); steps != 0; --steps) {
     const Stretch& stretch = recording.stretch(*lane, next);
-    double scale = 1;
+    double scale = share;
     if (const std::optional<double> gap_ns = costs.gap_with_threads_ns(*lane, next); gap_ns) {
       // Who else worked meanwhile has no rows of its own: it is the rank's.
       double sum = 0;
       costs.divide(*lane, next, [&](std::uint32_t, double ns, double) { sum += ns; });
-      if (sum > 0) scale = *gap_ns / sum;
+      if (sum > 0) scale *= *gap_ns / sum;
     }
     costs.divide(*lane, next, [&](std::uint32_t path, double ns, double) {
       sums[{lane->rank, path}] += ns * scale;
     });
     if (next == lane->end || !recording.elastic[next])
-      sums[{lane->rank, trace.path_before(*lane, next)}] += static_cast<double>(stretch.calls_ns);
-    if (next == lane->first) break;
+      sums[{lane->rank, trace.path_before(*lane, next)}] += static_cast<double>(stretch.calls_ns) * share;
+    share = 1;
+    if (next == lane->first) {
+      const Lane* const helper = lane;
+      lane = trace.main_lane(*helper);
+      if (lane == nullptr || lane == helper) break;
+      const std::int64_t begin_ns = helper->begin_ns;
+      next = trace.first_entered(*lane, begin_ns);
+      if (next != lane->first && trace.events[next - 1].exit_ns > begin_ns) {
+        next = trace.call_begin(next - 1);
+        const std::int64_t in_call_ns = std::max<std::int64_t>(begin_ns - recording.recorded_enter(next), 0);
+        sums[{lane->rank, trace.outside[trace.events[helper->first].path]}] +=
+            static_cast<double>(in_call_ns);
+      } else {
+        const std::int64_t from_ns = recording.gap_begin(*lane, next);
+        const std::int64_t until_ns = next == lane->end ? lane->end_ns : recording.recorded_enter(next);
+        if (until_ns > from_ns)
+          share = std::clamp(
+              static_cast<double>(begin_ns - from_ns) / static_cast<double>(until_ns - from_ns), 0.0, 1.0);
+      }
+      continue;
+    }
     const std::uint32_t call = trace.call_begin(next - 1);
     sums[{lane->rank, trace.events[call].path}] += static_cast<double>(costs.behind_ns[call]);
     if (costs.cause[call] != kNone || trace.events[call].kind >= MpiEventKind::kCollective) ++calls;

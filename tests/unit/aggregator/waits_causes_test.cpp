@@ -380,6 +380,44 @@ TEST(CriticalPathTest, GoesToTheRankThatWasWaitedFor) {
                                      {"0 long", 30 * kMs}}));
 }
 
+// A helper thread of rank 0 sends what rank 1 waits for. The main thread is in no call then.
+TEST(CriticalPathTest, GoesOnInTheMainThreadWhereAHelperThreadBegan) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r) run.collective(r, "MPI_Barrier", 10 * kMs, 40 * kMs, 0);
+  MadeEvent helps{MpiEventKind::kSend, "MPI_Send", "MPI_Send", 60 * kMs, 60 * kMs, 1};
+  helps.thread = 1;
+  run.add(0, helps);
+  run.receive(1, 0, 40 * kMs, 61 * kMs);
+  run.ends[0] = 60 * kMs;
+  run.ends[1] = 70 * kMs;
+  EXPECT_EQ(critical_of(run.analyse()), (Rows{{"1 ?", 9 * kMs},
+                                              {"1 MPI_Recv", 1 * kMs},
+                                              {"0 ?", 20 * kMs},
+                                              {"0 MPI_Barrier", 30 * kMs},
+                                              {"0 calls MPI_Barrier", 10 * kMs}}));
+}
+
+// Now the main thread waits in a second barrier. It has made the other one before that.
+TEST(CriticalPathTest, AHelperThreadBeganBeforeTheCallOfTheMainThread) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r) run.collective(r, "MPI_Barrier", 10 * kMs, 40 * kMs, 0);
+  run.collective(0, "MPI_Barrier", 45 * kMs, 75 * kMs, 1);
+  run.receive(1, 0, 40 * kMs, 61 * kMs);
+  run.collective(1, "MPI_Barrier", 70 * kMs, 75 * kMs, 1);
+  MadeEvent helps{MpiEventKind::kSend, "MPI_Send", "MPI_Send", 60 * kMs, 60 * kMs, 1};
+  helps.thread = 1;
+  helps.gap = {{"prepare", 10 * kMs}};
+  run.add(0, helps);
+  run.ends[1] = 80 * kMs;
+  EXPECT_EQ(critical_of(run.analyse()), (Rows{{"1 ?", 5 * kMs},
+                                              {"1 MPI_Barrier", 5 * kMs},
+                                              {"1 calls MPI_Barrier", 9 * kMs},
+                                              {"1 MPI_Recv", 1 * kMs},
+                                              {"0 prepare", 15 * kMs},
+                                              {"0 calls MPI_Barrier", 15 * kMs},
+                                              {"0 MPI_Barrier", 30 * kMs}}));
+}
+
 // Nobody knows what was before the window and behind it, and the last event is not where a rank ends.
 TEST(CriticalPathTest, HasOnlyWhatWasRecorded) {
   MadeRun run(2);

@@ -957,6 +957,26 @@ TEST(WhatIf, AHelperThreadMayBeginAfterTheLastCall) {
   EXPECT_NEAR(ask({}), 81, 0.1);
 }
 
+// What rank 1 waits for is sent by a helper thread of rank 0, which began when the main thread was behind its
+// last call.
+TEST(WhatIf, TheCriticalPathGoesOnInTheMainThread) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier(40 * kMs, 41 * kMs, 0, {{"load", 40 * kMs}}));
+  MadeEvent helps = sends(1, 60 * kMs, 60 * kMs, {});
+  helps.thread = 1;
+  run.add(0, helps);
+  run.ends[0] = 60 * kMs;
+  run.add(1, receives(0, 41 * kMs, 61 * kMs, {}));
+  run.ends[1] = 81 * kMs;
+  Asked ask(run);
+  ASSERT_EQ(ask.refusal(), "");
+  const whatif::Outcome& replayed = ask.whatif().replayed();
+  EXPECT_NEAR(replayed.calls_on_path, 2, kNear_s);
+  double path_s = 0;
+  for (const whatif::TimeRow& row : replayed.critical) path_s += row.time_s;
+  EXPECT_NEAR(path_s, 0.081, 1e-4);
+}
+
 TEST(WhatIf, GapsOfFewSamplesAreDividedLikeTheirCallSite) {
   MadeRun run(2);
   // Each gap is 2 ms, and one sample of 1 ms saw it: of `a` in three, of `b` in one.
