@@ -46,9 +46,10 @@ struct Shard {
   bool left_out = false;  // as damaged
   // Per row of its ranks: whether another shard has a better record of the rank. Empty: none has.
   std::vector<bool> lost_ranks;
+  std::int64_t moved_ns = 0;  // what its times are moved by, since its node has a wrong date
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(name, state, reused, left_out, lost_ranks);
+    archive(name, state, reused, left_out, lost_ranks, moved_ns);
   }
   [[nodiscard]] bool lost_all() const {
     return !lost_ranks.empty() && std::find(lost_ranks.begin(), lost_ranks.end(), false) == lost_ranks.end();

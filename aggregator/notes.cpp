@@ -45,6 +45,7 @@ bool is_of_all_shards(NoteCode code) {
     case NoteCode::kDifferentRuns:
     case NoteCode::kRepeatedRanks:
     case NoteCode::kClocksApart:
+    case NoteCode::kWrongDate:
     case NoteCode::kRanksWithoutEvents:
     case NoteCode::kShardLeftOnNode:
     case NoteCode::kSnapshot:

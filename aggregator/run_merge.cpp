@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <future>
 #include <map>
@@ -26,6 +27,7 @@
 #include "aggregator/corrected_time.hpp"
 #include "aggregator/merge_plan.hpp"
 #include "aggregator/merger.hpp"
+#include "aggregator/node_dates.hpp"
 #include "aggregator/node_rows.hpp"
 #include "aggregator/notes.hpp"
 #include "aggregator/record_quality.hpp"
@@ -123,6 +125,7 @@ class RunMerge {
   bool plan_reuse();
   bool plan_after(std::vector<Failure> failures, bool rows_read);
   bool plan_lost_ranks(const std::vector<Facts>& facts);
+  bool plan_dates(const Heads& heads);
   void end_with(std::string error, ErrorKind kind = ErrorKind::kOther) {
     plan_ = Plan{};
     plan_.kind = Plan::kFailed;
@@ -245,7 +248,8 @@ bool RunMerge::plan_reuse() {
   if (!head || head.value()->paths.size() != statistics.value().paths.size()) return false;
   if (state_of(path) != state) return false;
   if (has_note(*head.value(), shard::NoteCode::kDifferentRuns) ||
-      has_note(*head.value(), shard::NoteCode::kRepeatedRanks))
+      has_note(*head.value(), shard::NoteCode::kRepeatedRanks) ||
+      has_note(*head.value(), shard::NoteCode::kWrongDate))
     return false;
   std::vector<shard::Note> notes;
   std::set<std::string_view> incomplete;
@@ -348,6 +352,37 @@ bool RunMerge::plan_lost_ranks(const std::vector<Facts>& facts) {
   return false;
 }
 
+// Returns true when no node has a wrong date, or when what they are moved by was known before.
+bool RunMerge::plan_dates(const Heads& heads) {
+  NodeDates dates;
+  std::set<std::string_view> run_ids;
+  if (old_) {  // no shard has been moved
+    run_ids.insert(old_->run_id);
+    for (const shard::Rank& rank : heads.head.ranks) dates.add(heads.head.nodes[rank.node].name, rank);
+  }
+  for (const Facts& shard : heads.facts) {
+    const Shard& row = plan_.shards[shard.shard];
+    if (row.reused) continue;
+    run_ids.insert(shard.run_id);
+    for (std::size_t i = 0; i < shard.ranks.size() && !old_; ++i)
+      if (row.lost_ranks.empty() || !row.lost_ranks[i])
+        dates.add(shard.nodes[shard.ranks[i].node], shard.ranks[i]);
+  }
+  // Runs that share a directory have each its own time.
+  std::map<std::string, std::int64_t> moved_ns;
+  if (run_ids.size() == 1) moved_ns = dates.corrections();
+  if (old_) return moved_ns.empty();
+  bool all_known = true;
+  for (const Facts& shard : heads.facts) {
+    Shard& row = plan_.shards[shard.shard];
+    const auto found = shard.nodes.size() == 1 ? moved_ns.find(shard.nodes[0]) : moved_ns.end();
+    const std::int64_t by_ns = found == moved_ns.end() ? 0 : found->second;
+    all_known = all_known && row.moved_ns == by_ns;
+    row.moved_ns = by_ns;
+  }
+  return all_known;
+}
+
 // --- the first pass ------------------------------------------------------------------------
 
 Heads RunMerge::read_heads() {
@@ -410,6 +445,7 @@ Heads RunMerge::read_heads() {
       facts.event_level = std::max(facts.event_level, rank.event_level);
     const bool unites = !row.reused && !row.lost_all();
     if (unites) correct_ranks(data);
+    if (unites && row.moved_ns != 0) move_dates(data, row.moved_ns);
     const std::lock_guard<std::mutex> lock(mutex);
     heads.facts.push_back(std::move(facts));
     if (!unites) return;
@@ -468,8 +504,8 @@ bool RunMerge::complete_head(Heads& heads) {
     }
   }
   repeated_ranks_.clear();
-  if (!plan_lost_ranks(heads.facts)) {
-    if (old_) {  // two new shards have it
+  if (!plan_lost_ranks(heads.facts) || !plan_dates(heads)) {
+    if (old_) {  // two new shards have a rank, or a node of the old profile may have the wrong date
       may_reuse_ = false;
       plan_anew();
     }
@@ -492,6 +528,10 @@ bool RunMerge::complete_head(Heads& heads) {
     if (plan_.shards[shard.shard].reused) continue;
     run_ids.insert(shard.run_id);
     if (!shard.complete) notes.push_back(note_of_run(shard::NoteCode::kIncompleteShard, 0, name));
+    if (const std::int64_t ns = plan_.shards[shard.shard].moved_ns; ns != 0)
+      notes.push_back(
+          note_of_node(shard::NoteCode::kWrongDate, shard.nodes[0],
+                       static_cast<std::uint64_t>(std::llround(std::abs(static_cast<double>(ns)) / 1e9))));
     union_.places[shard.shard] = {shard.nodes, numbers_of(shard.ranks)};
   }
   for (const std::int32_t rank : repeated_ranks_)

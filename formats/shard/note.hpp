@@ -24,6 +24,7 @@ enum class NoteCode : std::uint8_t {
   kRepeatedRanks,
   kClocksDisagree,
   kClocksApart,
+  kWrongDate,
   kRanksWithoutEvents,
   kOnlySomeRanks,
   kLauncherGone,  // the MPI launcher ended while these ranks were running
@@ -126,6 +127,7 @@ inline constexpr auto kNoteKinds = std::to_array<NoteKind>({
     {"repeated_ranks", NoteScope::kRanks, nullptr, nullptr, nullptr},
     {"clocks_disagree", NoteScope::kRun, nullptr, nullptr, nullptr},
     {"clocks_apart", NoteScope::kRun, "nodes", nullptr, nullptr},
+    {"wrong_date", NoteScope::kNode, "seconds", nullptr, nullptr},
     {"ranks_without_events", NoteScope::kRun, "ranks", nullptr, nullptr},
     {"only_some_ranks", NoteScope::kRun, nullptr, "ranks_option", nullptr},
     {"launcher_gone", NoteScope::kRanks, nullptr, "launcher", nullptr},

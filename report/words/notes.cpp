@@ -97,6 +97,12 @@ std::optional<std::string> of_run(const NoteRecord& note) {
       return fmt::format(
           "The {} of {} {} could not be compared with the others': waiting between them is not known.",
           one ? "clock" : "clocks", note.number, one ? "node" : "nodes");
+    case NoteCode::kWrongDate:
+      return fmt::format(
+          "The date of {} was {} off that of the other nodes: its times are shown as if its ranks had "
+          "started "
+          "when the others did.",
+          nodes_of(note), format::seconds(static_cast<double>(note.number)));
     case NoteCode::kRanksWithoutEvents:
       return fmt::format("Waiting was analysed without {} {} no MPI events.", note.number,
                          one ? "rank that has" : "ranks that have");

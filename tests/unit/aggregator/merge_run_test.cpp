@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -12,6 +13,7 @@
 
 #include "aggregator/corrected_time.hpp"
 #include "aggregator/merger.hpp"
+#include "aggregator/node_dates.hpp"
 #include "aggregator/notes.hpp"
 #include "aggregator/run_directory.hpp"
 #include "aggregator/wait_analyser.hpp"
@@ -429,6 +431,52 @@ TEST_F(MergeRunTest, KeepsTheMostCompleteRecordOfARankInSeveralShards) {
   for (int size = 2; size <= 5; ++size) EXPECT_TRUE(merge(size) == bytes);
   EXPECT_TRUE(merge_again() == bytes);
   EXPECT_EQ(report_.reused, 0u);
+}
+
+// A node whose date is a day behind does not make the bins of all as wide as a minute.
+TEST_F(MergeRunTest, MovesANodeWithAWrongDateToTheOthers) {
+  constexpr std::int64_t kBehind_ns = 86'400'000'000'000;
+  const synth::Shape shape{.nodes = 5, .ranks_per_node = 2, .paths = 60, .seed = 9, .events = 280};
+  std::vector<ShardData> shards;
+  for (std::uint32_t node = 0; node < 5; ++node) shards.push_back(synth::shard_of_node(shape, node));
+  write(shards, names(5));
+  merge();
+  const ShardData right = profile::read_profile(profile_).value();
+  EXPECT_TRUE(right.run.notes.empty());
+  move_dates(shards[1], -kBehind_ns);
+  write({shards[1]}, {"b"});
+  const auto bytes = merge();
+  const ShardData found = profile::read_profile(profile_).value();
+  EXPECT_EQ(found.run.notes,
+            std::vector{note_of_node(shard::NoteCode::kWrongDate, shards[1].nodes[0].name, 86'400)});
+  EXPECT_LE(std::abs(found.run.start_utc_ns - right.run.start_utc_ns), 1'000'000);
+  EXPECT_EQ(found.ranks[2].start_utc_ns, right.ranks[0].start_utc_ns) << "with the first of the others";
+  EXPECT_TRUE(found.time_axis == right.time_axis);
+  EXPECT_TRUE(found.rank_series == right.rank_series);
+  EXPECT_TRUE(found.node_series == right.node_series);
+  EXPECT_TRUE(found.path_axis == right.path_axis);
+  EXPECT_TRUE(found.path_series == right.path_series);
+  EXPECT_TRUE(found.wait_states == right.wait_states);
+  EXPECT_TRUE(profile::check_profile(profile_));
+  for (int size = 2; size <= 4; ++size) EXPECT_TRUE(merge(size) == bytes) << "a team of " << size;
+
+  // Whether it comes last, or was the only one.
+  for (const bool alone : {false, true}) {
+    for (std::size_t i = 0; i < 5; ++i)
+      if ((i == 1) != alone) fs::rename(run_ / ("node-" + names(5)[i] + ".h5"), run_ / names(5)[i]);
+    merge();
+    EXPECT_FALSE(has_note(report_.head, shard::NoteCode::kWrongDate));
+    for (std::size_t i = 0; i < 5; ++i)
+      if ((i == 1) != alone) fs::rename(run_ / names(5)[i], run_ / ("node-" + names(5)[i] + ".h5"));
+    EXPECT_TRUE(merge_again(2) == bytes);
+    EXPECT_EQ(report_.reused, 0u);
+    EXPECT_TRUE(merge_again() == bytes);
+  }
+
+  shards[1].run.id = "another";
+  write({shards[1]}, {"b"});
+  merge();
+  EXPECT_FALSE(has_note(report_.head, shard::NoteCode::kWrongDate)) << "runs have each its own time";
 }
 
 TEST_F(MergeRunTest, DamagedShardEndsAllMembersWithOneError) {

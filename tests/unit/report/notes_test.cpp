@@ -40,6 +40,13 @@ TEST(NoteWords, NodesAreUnitedAndCounted) {
   EXPECT_NE(said(many).find("1024 open files"), std::string::npos);
 }
 
+TEST(NoteWords, SayWhichNodeHadAWrongDate) {
+  EXPECT_EQ(
+      said({note_of_node(NoteCode::kWrongDate, "n7", 86'400)}),
+      "The date of node n7 was 24.0 h off that of the other nodes: its times are shown as if its ranks had "
+      "started when the others did.");
+}
+
 TEST(NoteWords, RanksAreRanges) {
   const auto of = [](std::int32_t first, std::int32_t last) {
     return note_of_ranks(NoteCode::kPythonFreeThreaded, {first, last}, 0x030d00f0);
