@@ -544,8 +544,9 @@ struct IoCallRow {
   bool of_kernel = false;      // on one of its own file systems
   bool in_background = false;  // that, or in MPI_Init or MPI_Finalize
   std::uint64_t count = 0, failed = 0, bytes = 0;
-  double time_s = 0, max_s = 0;  // max: the longest call
-  std::int32_t max_rank = -1;    // most of time_s; of it:
+  double time_s = 0, max_s = 0;    // max: the longest call
+  std::int32_t longest_rank = -1;  // which made it
+  std::int32_t max_rank = -1;      // most of time_s; of it:
   double rank_time_s = 0;
   std::uint64_t rank_count = 0;
 };

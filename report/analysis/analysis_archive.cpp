@@ -422,7 +422,8 @@ CLUSTERPROF_MEMBERS(IoFileRow, path, file_system, ranks, opens, reads, writes, r
 CLUSTERPROF_MEMBERS(IoGroupRow, path, file_system, files, opens, reads, writes, read_bytes, written_bytes,
                     meta_calls, read_s, write_s, sync_s, meta_s)
 CLUSTERPROF_MEMBERS(IoCallRow, operation, path, file, function, mpi, called, kind, line, of_kernel,
-                    in_background, count, failed, bytes, time_s, max_s, max_rank, rank_time_s, rank_count)
+                    in_background, count, failed, bytes, time_s, max_s, longest_rank, max_rank, rank_time_s,
+                    rank_count)
 CLUSTERPROF_MEMBERS(FileSystemRow, name, of_kernel, calls, read_bytes, written_bytes, read_s, write_s, sync_s,
                     meta_s)
 CLUSTERPROF_MEMBERS(IoIncomplete, operations, bytes, time_s)

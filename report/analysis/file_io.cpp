@@ -148,6 +148,12 @@ bool moves_bytes(IoOperation operation) {
          operation == IoOperation::kSync;
 }
 
+std::int32_t RankWithMost::rank() const {
+  const auto most = std::max_element(time_s_.begin(), time_s_.end(),
+                                     [](const auto& x, const auto& y) { return x.second < y.second; });
+  return most == time_s_.end() ? -1 : most->first;
+}
+
 void find_file_io(const shard::ShardData& data, const CallPaths& paths,
                   const std::vector<std::uint32_t>& ascending, Analysis& analysis) {
   if (!records_resources(data)) return;
@@ -214,7 +220,10 @@ void find_file_io(const shard::ShardData& data, const CallPaths& paths,
       sum.time_ns += call.time_ns;
       const std::uint32_t library = mpi.empty() ? paths.called(path) : 0;
       sum.called[library == 0 ? std::string() : paths.library_name(library)] += call.time_ns;
-      sum.max_ns = std::max(sum.max_ns, call.max_ns);
+      if (sum.row.longest_rank < 0 || call.max_ns > sum.max_ns) {
+        sum.max_ns = call.max_ns;
+        sum.row.longest_rank = number;
+      }
       sum.here_ns += call.time_ns;
       sum.here_count += call.count;
     }

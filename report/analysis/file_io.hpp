@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,17 @@ bool is_file_system_of_kernel(std::string_view file_system);
 std::string pattern_of(std::string_view path);
 // Whether the operation is a read, write or sync. The others work on names and descriptors.
 bool moves_bytes(shard::IoOperation operation);
+
+// The rank with most time in several rows of calls: by the time of the one with most of each row, since the
+// others' is not known.
+class RankWithMost {
+ public:
+  void add(const IoCallRow& row) { time_s_[row.max_rank] += row.rank_time_s; }
+  [[nodiscard]] std::int32_t rank() const;  // of equal times the lowest; -1: nothing was added
+
+ private:
+  std::map<std::int32_t, double> time_s_;
+};
 
 // Fills in Analysis::io.
 void find_file_io(const shard::ShardData& data, const CallPaths& paths,

@@ -25,6 +25,7 @@
 
 #include "base/version.hpp"
 #include "report/analysis/activities.hpp"
+#include "report/analysis/file_io.hpp"
 #include "report/analysis/openmp.hpp"
 #include "report/format/characters.hpp"
 #include "report/format/names.hpp"
@@ -214,22 +215,35 @@ class Shortener {
 std::vector<IoCallRow> calls_by_line(const std::vector<IoCallRow>& calls, std::size_t begin) {
   using Line = std::tuple<shard::IoOperation, std::string_view, bool, std::string_view, std::uint32_t,
                           std::string_view>;
-  std::map<Line, IoCallRow> lines;
+  struct Sum {
+    IoCallRow row;
+    RankWithMost ranks;
+  };
+  std::map<Line, Sum> lines;
   for (std::size_t i = begin; i < calls.size(); ++i) {
     const IoCallRow& call = calls[i];
     const auto [known, is_new] = lines.try_emplace(
-        Line{call.operation, call.mpi, call.in_background, call.file, call.line, call.function}, call);
-    IoCallRow& row = known->second;
-    row.path.clear();
-    if (is_new) continue;
+        Line{call.operation, call.mpi, call.in_background, call.file, call.line, call.function});
+    auto& [row, ranks] = known->second;
+    ranks.add(call);
+    if (is_new) {
+      row = call;
+      row.path.clear();
+      continue;
+    }
     row.count += call.count;
     row.failed += call.failed;
     row.bytes += call.bytes;
     row.time_s += call.time_s;
-    row.max_s = std::max(row.max_s, call.max_s);
+    if (call.max_s <= row.max_s) continue;
+    row.max_s = call.max_s;
+    row.longest_rank = call.longest_rank;
   }
   std::vector<IoCallRow> rows;
-  for (auto& [line, row] : lines) rows.push_back(std::move(row));
+  for (auto& [line, sum] : lines) {
+    sum.row.max_rank = sum.ranks.rank();
+    rows.push_back(std::move(sum.row));
+  }
   return rows;
 }
 

@@ -59,7 +59,8 @@ void ReportDocument::io() {
       out_("library_function", text_or_null(row.called));
       out_("mpi", text_or_null(row.mpi))("background", row.in_background);
       out_("count", row.count)("failed", row.failed)("bytes", row.bytes);
-      out_("time_s", row.time_s)("max_s", row.max_s)("rank_max", row.max_rank);
+      out_("time_s", row.time_s)("max_s", row.max_s)("longest_rank", row.longest_rank);
+      out_("rank_max", row.max_rank);
     });
     out_.rows("file_systems", a_.io->file_systems, [&](const FileSystemRow& row) {
       out_("name", text_or_null(row.name))("kernel", row.of_kernel)("calls", row.calls);

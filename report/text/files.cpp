@@ -37,7 +37,8 @@ std::string file_name(std::string_view path) {
 // The calls of one operation at one line, on all files together.
 struct CallLine {
   const IoCallRow* most = nullptr;
-  double time_s = 0;
+  RankWithMost ranks;
+  double time_s = 0, longest_s = 0;  // longest: a single call
   std::uint64_t count = 0, failed = 0, bytes = 0;
   std::size_t files = 0;
 };
@@ -49,14 +50,16 @@ std::vector<CallLine> lines_of(const std::vector<IoCallRow>& calls) {
   for (const IoCallRow& row : calls) {  // largest first
     CallLine& line = lines[{row.operation, row.in_background, row.mpi, row.file, row.line, row.function}];
     if (line.most == nullptr) line.most = &row;
+    line.ranks.add(row);
     line.time_s += row.time_s;
+    line.longest_s = std::max(line.longest_s, row.max_s);
     line.count += row.count;
     line.failed += row.failed;
     line.bytes += row.bytes;
     ++line.files;
   }
   std::vector<CallLine> result;
-  for (const auto& [key, line] : lines) result.push_back(line);
+  for (auto& [key, line] : lines) result.push_back(std::move(line));
   std::stable_sort(result.begin(), result.end(),
                    [](const CallLine& x, const CallLine& y) { return x.time_s > y.time_s; });
   return result;
@@ -109,8 +112,8 @@ void print_call_lines(Page& page, const Analysis& a, const std::vector<CallLine>
                                      amount == 0 ? "-"
                                      : moves     ? bytes_cell(amount)
                                                  : count_cell(amount)};
-      if (wide) cells.push_back(seconds(row.max_s));
-      cells.push_back(std::to_string(row.max_rank));
+      if (wide) cells.push_back(seconds(line.longest_s));
+      cells.push_back(std::to_string(line.ranks.rank()));
       cells.push_back(room == 0 ? "" : call);
       table.row(std::move(cells));
     }

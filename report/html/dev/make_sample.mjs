@@ -742,9 +742,9 @@ export function makeSample(options = {}) {
         { path: null, file_system: null, ranks, opens: 812 * ranks, reads: 0, writes: 0, read_bytes: 0, written_bytes: 0, read_s: 0, write_s: 0, sync_s: 0, meta_s: 2.2 },
       ],
       calls: [
-        { operation: "write", file: "/home/ada/heat/heat/output.py", line: 14, function: "write", path: "/scratch/ada/heat.h5", count: 400, failed: 0, bytes: 9e9, time_s: 12.2, max_s: 0.41, rank_max: 0 },
-        { operation: "read", file: heat, line: 12, function: "load", path: "/home/ada/heat/<b>initial</b>.npy", count: 4 * ranks, failed: 0, bytes: 6.7e7 * ranks, time_s: 3.1, max_s: 0.02, rank_max: slowest },
-        { operation: "open", file: null, line: null, function: null, path: null, count: 812 * ranks, failed: 640 * ranks, bytes: 0, time_s: 2.2, max_s: 0.008, rank_max: 0, mpi: plain ? null : "MPI_Init_thread" },
+        { operation: "write", file: "/home/ada/heat/heat/output.py", line: 14, function: "write", path: "/scratch/ada/heat.h5", count: 400, failed: 0, bytes: 9e9, time_s: 12.2, max_s: 0.41, longest_rank: 0, rank_max: 0 },
+        { operation: "read", file: heat, line: 12, function: "load", path: "/home/ada/heat/<b>initial</b>.npy", count: 4 * ranks, failed: 0, bytes: 6.7e7 * ranks, time_s: 3.1, max_s: 0.02, longest_rank: ranks - 1, rank_max: slowest },
+        { operation: "open", file: null, line: null, function: null, path: null, count: 812 * ranks, failed: 640 * ranks, bytes: 0, time_s: 2.2, max_s: 0.008, longest_rank: 0, rank_max: 0, mpi: plain ? null : "MPI_Init_thread" },
       ],
       directories: [
         { path: "/scratch/ada", files: 1, read_bytes: 0, written_bytes: 9e9, read_s: 0, write_s: 12.2, sync_s: 0.4, meta_s: 0.1 },

@@ -197,6 +197,33 @@ TEST_F(FileIoOf, ManyFilesAreGroupedByDirectoryAndByName) {
   EXPECT_EQ(text.find("out.10007.dat\n"), std::string::npos) << text;
 }
 
+// Many short calls of one rank are most of the time; one call of another rank stalls.
+TEST_F(FileIoOf, TheLongestCallMayBeOfAnotherRankThanMostOfTheTime) {
+  b_.file_called(0, step_, "/scratch/out", IoOperation::kWrite, 1000, 10'000, 100);
+  b_.file_called(1, step_, "/scratch/out", IoOperation::kWrite, 1, 8000, 100);
+  b_.data.io_calls[1].max_ns = 8'000'000'000;
+  const Analysis a = analyse(b_.data);
+  ASSERT_EQ(a.io->calls.size(), 1u);
+  EXPECT_DOUBLE_EQ(a.io->calls[0].max_s, 8);
+  EXPECT_EQ(a.io->calls[0].longest_rank, 1);
+  EXPECT_EQ(a.io->calls[0].max_rank, 0);
+}
+
+TEST_F(FileIoOf, TheLongestCallAndTheRankWithMostAreOfAllFilesOfALine) {
+  b_.file_called(1, step_, "/scratch/out.a", IoOperation::kWrite, 20, 2000, 100);
+  b_.file_called(0, step_, "/scratch/out.b", IoOperation::kWrite, 20, 1500, 100);
+  b_.data.io_calls.back().max_ns = 1'400'000'000;
+  b_.file_called(0, step_, "/scratch/out.c", IoOperation::kWrite, 20, 1200, 100);
+  const std::string text = section_of(analyse(b_.data), "io");
+  const std::size_t end = text.find("write 3 files");
+  ASSERT_NE(end, std::string::npos) << text;
+  const std::size_t begin = text.rfind('\n', end);
+  std::string row = text.substr(begin, end - begin);
+  EXPECT_NE(row.find(" 1.40 s "), std::string::npos) << row;
+  row.erase(row.find_last_not_of(' ') + 1);
+  EXPECT_TRUE(row.ends_with(" 0")) << row;
+}
+
 TEST_F(FileIoOf, TheKernelsOwnFilesComeLastWithASum) {
   const std::uint32_t init =
       b_.path({b_.python("step", "/home/u/train.py", 5, 1), b_.mpi("MPI_Init_thread")});

@@ -321,6 +321,28 @@ TEST(Html, CallsOnFilesAddUpWhereFilesAreNotToldApart) {
   EXPECT_EQ(data.header.at("shortened").at("io.calls"), (json{{"kept", 1'000}, {"of", 1'500}}));
 }
 
+TEST(Html, CallsOnFilesThatAreNotToldApartHaveTheRankOfTheLongestAndThatWithMost) {
+  ProfileBuilder b(3);
+  for (shard::Rank& rank : b.data.ranks) rank.flags |= shard::kFilesKnown;
+  const auto store = b.path({b.native("store", "/a.out", "/u/a.c", 7)});
+  const auto write = [&](std::uint32_t rank, const std::string& file, std::uint64_t ms) -> shard::IoCall& {
+    b.file_called(rank, store, file, shard::IoOperation::kWrite, 2, ms, 100);
+    return b.data.io_calls.back();
+  };
+  for (std::uint32_t i = 0; i < 1'000; ++i) write(0, "/scratch/" + std::to_string(i), 100);
+  write(0, "/scratch/a", 9);
+  write(1, "/scratch/b", 8).max_ns = 7'000'000;
+  write(2, "/scratch/c", 6);
+  write(2, "/scratch/d", 6);
+  const Data data = data_of(html_of(b.data));
+  const json rest = data.header.at("report").at("io").at("calls").back();
+  EXPECT_TRUE(rest.at("path").is_null());
+  EXPECT_EQ(rest.at("count"), 8);
+  EXPECT_DOUBLE_EQ(rest.at("max_s").get<double>(), 0.007);
+  EXPECT_EQ(rest.at("longest_rank"), 1);
+  EXPECT_EQ(rest.at("rank_max"), 2);
+}
+
 TEST(Html, NamesSeriesThatAreLeftOut) {
   ProfileBuilder b(2);
   for (std::uint32_t i = 0; i < 100; ++i) b.series("s" + std::to_string(i), i % 2, {1});

@@ -293,6 +293,7 @@ TEST(Json, NumbersOfTheResourcesRun) {
                                   {"bytes", 0},
                                   {"time_s", 3.0},
                                   {"max_s", 0.005},
+                                  {"longest_rank", 0},
                                   {"rank_max", 0}}));
   EXPECT_EQ(io["file_systems"][0]["read_bytes"], 10'000'000);
   EXPECT_EQ(document["off_cpu"][0], (Json{{"kind", "sleep"},

@@ -352,8 +352,9 @@ export interface IoCall {
   failed: number;
   bytes: number;
   time_s: number;
-  max_s: number;
-  rank_max: number;
+  max_s: number; // the longest call
+  longest_rank: number; // made it
+  rank_max: number; // has most of time_s
 }
 
 export interface Io {

@@ -62,11 +62,20 @@ function legend(): HTMLElement {
   );
 }
 
+// The row with the longest call.
+export function longestOf(calls: readonly IoCall[]): IoCall | null {
+  return calls.reduce<IoCall | null>((most, row) => (most && most.max_s >= row.max_s ? most : row), null);
+}
+
+export function whoseLongest(row: IoCall): string {
+  return row.longest_rank >= 0 ? `${row.operation}, rank ${row.longest_rank}` : row.operation;
+}
+
 function tiles(io: Io): HTMLElement {
   const sum = (of: (row: IoAmounts) => number) => io.file_systems.reduce((all, row) => all + of(row), 0);
   const calls = io.calls.reduce((all, row) => all + row.count, 0);
   const failed = io.calls.reduce((all, row) => all + row.failed, 0);
-  const longest = io.calls.reduce<IoCall | null>((most, row) => (most && most.max_s >= row.max_s ? most : row), null);
+  const longest = longestOf(io.calls);
   const tile = (name: string, value: Child, detail: Child) =>
     el(
       "div",
@@ -83,7 +92,7 @@ function tiles(io: Io): HTMLElement {
     tile("Time in calls", seconds(sum(timeOf)), "of all ranks and threads"),
     tile("Other calls", seconds(sum((row) => row.meta_s)), sum((row) => row.sync_s) > 0 ? `and ${seconds(sum((row) => row.sync_s))} syncing` : "no syncing"),
     tile("Calls", count(calls), failed > 0 ? `${count(failed)} failed` : "none failed"),
-    longest ? tile("Longest call", seconds(longest.max_s), `${longest.operation}, rank ${longest.rank_max}`) : null,
+    longest ? tile("Longest call", seconds(longest.max_s), whoseLongest(longest)) : null,
   );
 }
 
@@ -95,21 +104,21 @@ interface Site {
   failed: number;
   bytes: number;
   time_s: number;
-  most: IoCall; // with the longest call
+  longest: IoCall; // with the longest call
 }
 
-function sitesOf(calls: readonly IoCall[]): Site[] {
+export function sitesOf(calls: readonly IoCall[]): Site[] {
   const sites = new Map<string, Site>();
   for (const call of calls) {
     const key = JSON.stringify([call.operation, call.file, call.line, call.function, call.mpi ?? null, call.background ?? false]);
     let site = sites.get(key);
-    if (!site) sites.set(key, (site = { first: call, calls: [], count: 0, failed: 0, bytes: 0, time_s: 0, most: call }));
+    if (!site) sites.set(key, (site = { first: call, calls: [], count: 0, failed: 0, bytes: 0, time_s: 0, longest: call }));
     site.calls.push(call);
     site.count += call.count;
     site.failed += call.failed;
     site.bytes += call.bytes;
     site.time_s += call.time_s;
-    if (call.max_s > site.most.max_s) site.most = call;
+    if (call.max_s > site.longest.max_s) site.longest = call;
   }
   for (const site of sites.values()) site.calls.sort((a, b) => b.time_s - a.time_s);
   return [...sites.values()];
@@ -172,8 +181,8 @@ function callsCard(store: Store, calls: readonly IoCall[]): HTMLElement {
         { id: "time", title: "Time", numeric: true, help: "Of all ranks together", value: (row) => row.time_s, cell: (row) => seconds(row.time_s) },
         { id: "bar", title: "", cell: (row) => miniBar(most > 0 ? row.time_s / most : 0, "var(--cat-io)") },
         { id: "share", title: "of all file I/O", numeric: true, value: (row) => row.time_s, cell: (row) => percent(all > 0 ? row.time_s / all : 0) },
-        { id: "max", title: "Longest", numeric: true, help: "A single call", value: (row) => row.most.max_s, cell: (row) => seconds(row.most.max_s) },
-        { id: "rank", title: "by", class: "nowrap", cell: (row) => (row.most.rank_max >= 0 ? rankLink(store, row.most.rank_max) : "–") },
+        { id: "max", title: "Longest", numeric: true, help: "A single call", value: (row) => row.longest.max_s, cell: (row) => seconds(row.longest.max_s) },
+        { id: "rank", title: "by", help: "The rank that made the longest call", class: "nowrap", cell: (row) => (row.longest.longest_rank >= 0 ? rankLink(store, row.longest.longest_rank) : "–") },
       ],
       sites,
       {
