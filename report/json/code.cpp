@@ -16,8 +16,15 @@ void ReportDocument::functions() {
     out_("kind", format::frame_kind_name(row.kind))("module", text_or_null(row.module));
     out_("self_s", row.self_s)("total_s", row.total_s)("cpu_s", row.cpu_s);
     out_("active_self_s", row.active_self_s)("active_total_s", row.active_total_s);
+    const auto imbalance = [](const RankSpread& of) {
+      return of.mean_s > 0 ? Seconds(of.max_s / of.mean_s) : Seconds();
+    };
     spread(row.spread);
-    out_("imbalance", row.spread.mean_s > 0 ? Seconds(row.spread.max_s / row.spread.mean_s) : Seconds());
+    out_("imbalance", imbalance(row.spread));
+    const RankSpread& active = row.active_spread;
+    out_("active_rank_min_s", active.min_s)("active_rank_mean_s", active.mean_s);
+    out_("active_rank_max_s", active.max_s)("active_rank_max", active.max_rank);
+    out_("active_imbalance", imbalance(active));
     parts(row);
     if (!row.counters.empty()) amounts(row.counters);
     if (row.working_set_bytes) {

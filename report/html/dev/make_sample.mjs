@@ -399,11 +399,15 @@ export function makeSample(options = {}) {
   const reportFunctions = kept.slice(0, rowLimit).map((row) => {
     const mean = row.total / ranks;
     const spread = row.f.kind === 2 ? 1.9 : 1.45;
+    const activeMean = row.activeTotal / ranks;
+    const activeSpread = spread * 0.9;
     return {
       name: row.f.name, file: row.f.file, line: row.f.line || null, kind: KINDS[row.f.kind], module: row.f.module,
       self_s: round(row.self), total_s: round(row.total), active_self_s: round(row.activeSelf), active_total_s: round(row.activeTotal),
       rank_min_s: round(mean * 0.7), rank_mean_s: round(mean), rank_max_s: round(mean * spread), rank_max: row.f.kind === 2 ? idlest : slowest,
-      imbalance: mean > 0 ? round(spread) : null, ...partsOf(row.parts), ...fine,
+      imbalance: mean > 0 ? round(spread) : null,
+      active_rank_min_s: round(activeMean * 0.7), active_rank_mean_s: round(activeMean), active_rank_max_s: round(activeMean * activeSpread), active_rank_max: row.f.kind === 2 ? idlest : slowest,
+      active_imbalance: activeMean > 0 ? round(activeSpread) : null, ...partsOf(row.parts), ...fine,
     };
   });
   const rowOfFunction = new Uint32Array(functions.length).fill(NONE);

@@ -12,6 +12,9 @@ import { CATEGORIES, NONE, type Model } from "../src/core/model";
 import { RankSet, Store, type Selection } from "../src/core/selection";
 import { CATEGORY_COUNT, weights } from "../src/core/weights";
 import { functionCategories, matcher } from "../src/charts/code_parts";
+import { Subjects } from "../src/balance/subjects";
+import { makeColumns } from "../src/hotspots/columns";
+import type { Row } from "../src/hotspots/rows";
 import { bandOfSeries } from "../src/pages/memory";
 
 const sample = (options: SampleOptions): Promise<Model> =>
@@ -192,6 +195,42 @@ test("memory over time is the mean over ranks, not over rows", async () => {
     }
   }
   assert.ok(differs > bins / 2, "the mean over rows is no different: this run cannot tell");
+});
+
+test("functions' times over ranks are without idle helper threads, as their totals are", async () => {
+  const model = await sample({ ranks: 8, paths: 900 });
+  const infos = Array.from({ length: model.functionCount }, (_, f) => model.function(f));
+  const info = infos.find(({ row }) => row !== NONE)!;
+  const whole = model.report.functions[info.row];
+  Object.assign(whole, { rank_min_s: 1, rank_mean_s: 200, rank_max_s: 800, rank_max: 0, imbalance: 4 });
+  const active = { active_rank_min_s: 0.8, active_rank_mean_s: 0.9, active_rank_max_s: 1, active_rank_max: 3 };
+  Object.assign(whole, active, { active_imbalance: 1 / 0.9 });
+  const row: Row = { index: 0, info, module: "", self: 4, total: 4, whole };
+  const shown = (helperIdle: boolean) =>
+    makeColumns(model, [row], () => new Float64Array(CATEGORY_COUNT), 100, true, helperIdle)
+      .filter(({ id }) => ["rank_min", "rank_mean", "rank_max", "imbalance", "rank"].includes(id))
+      .map(({ value }) => value!(row));
+  assert.deepEqual(shown(false), [0.8, 0.9, 1, 1 / 0.9, 3]);
+  assert.deepEqual(shown(true), [1, 200, 800, 4, 0]);
+});
+
+test("the balance of functions is without idle helper threads, as its cells are", async () => {
+  const model = await sample({ ranks: 8, ranksPerNode: 4, paths: 900 });
+  const rows = model.header.rows;
+  const cells = model.f32("function_row_s");
+  model.report.functions.forEach((whole) => {
+    const mean = whole.active_total_s / model.rankCount;
+    const all = { rank_min_s: 0, rank_mean_s: 1000, rank_max_s: 8000, rank_max: 0, imbalance: 8 };
+    Object.assign(whole, all, { active_rank_mean_s: mean, active_rank_max_s: 1.001 * mean });
+  });
+  for (let f = 0; f < model.header.row_functions; ++f) {
+    const { row } = model.function(f);
+    if (row === NONE) continue;
+    cells.fill(model.report.functions[row].active_total_s / model.rankCount, f * rows, (f + 1) * rows);
+  }
+  const { functions } = new Subjects(storeOf(model));
+  assert.ok(functions.length > 0);
+  for (const { label, spread } of functions) near(spread.imbalance, 1.001, `imbalance of ${label}`, 1e-6);
 });
 
 test("inlined functions are found below the line of their call", async () => {

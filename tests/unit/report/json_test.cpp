@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "as_sampled.hpp"
 #include "base/command_text.hpp"
 #include "profile_builder.hpp"
 #include "report/format/characters.hpp"
@@ -190,6 +191,28 @@ TEST(Json, NumbersOfTheTrainingRun) {
       sum += rank[key].get<double>();
     EXPECT_NEAR(sum, rank["elapsed_s"].get<double>(), 1e-6);
   }
+}
+
+TEST(Json, FunctionsHaveTheirTimeOverRanksWithIdleHelperThreadsAndWithout) {
+  ProfileBuilder b(2);
+  const auto worker = b.native("worker", "/a.out", "a.c", 3);
+  b.sampled(0, b.path({worker}), Category::kNative, 4000);
+  b.sampled(1, b.path({worker}), Category::kNative, 6000);
+  b.sampled(0, b.path({worker, b.native("futex", "/lib/libc.so.6")}), Category::kIdle, 80'000, false);
+  const Json functions = report_of(testing::as_sampled(b.data))["functions"];
+  const auto row = std::find_if(functions.begin(), functions.end(),
+                                [](const Json& function) { return function["name"] == "worker"; });
+  ASSERT_NE(row, functions.end());
+  EXPECT_EQ((*row)["rank_max"], 0);
+  EXPECT_NEAR((*row)["rank_max_s"].get<double>(), 84, 1e-9);
+  EXPECT_NEAR((*row)["active_total_s"].get<double>(), 10, 1e-9);
+  EXPECT_EQ((*row)["active_rank_max"], 1);
+  EXPECT_NEAR((*row)["active_rank_min_s"].get<double>(), 4, 1e-9);
+  EXPECT_NEAR((*row)["active_rank_mean_s"].get<double>(), 5, 1e-9);
+  EXPECT_NEAR((*row)["active_rank_max_s"].get<double>(), 6, 1e-9);
+  EXPECT_NEAR((*row)["active_imbalance"].get<double>(), 1.2, 1e-9);
+  for (const Json& function : functions)
+    if (function["name"] == "futex") EXPECT_TRUE(function["active_imbalance"].is_null());
 }
 
 TEST(Json, NumbersOfTheDelayedRun) {

@@ -136,15 +136,16 @@ export class Subjects {
         true,
       );
       if (!subject) continue;
-      // The slowest rank may be in a range of ranks here: the report has it itself.
+      // The slowest rank may be in a range of ranks here: the report has it itself. The rows' times are without idle
+      // helper threads.
       const row = info.row === NONE ? null : this.model.report.functions[info.row];
-      if (row && row.rank_max_s >= subject.spread.max && row.rank_mean_s > 0)
+      if (row && row.active_rank_max_s >= subject.spread.max && row.active_rank_mean_s > 0)
         subject.spread = {
           ...subject.spread,
-          mean: row.rank_mean_s,
-          max: row.rank_max_s,
-          cost: row.rank_max_s - row.rank_mean_s,
-          imbalance: row.rank_max_s / row.rank_mean_s,
+          mean: row.active_rank_mean_s,
+          max: row.active_rank_max_s,
+          cost: row.active_rank_max_s - row.active_rank_mean_s,
+          imbalance: row.active_rank_max_s / row.active_rank_mean_s,
         };
       subjects.push(subject);
     }

@@ -154,6 +154,11 @@ export interface FunctionRow extends Parts, FineParts {
   rank_max_s: number;
   rank_max: number;
   imbalance: Seconds;
+  active_rank_min_s: number; // of active_total_s, as the next four
+  active_rank_mean_s: number;
+  active_rank_max_s: number;
+  active_rank_max: number;
+  active_imbalance: Seconds;
   counters?: Record<string, number>;
   working_set_bytes?: number;
   working_set_is_more?: boolean;

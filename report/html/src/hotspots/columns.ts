@@ -5,18 +5,19 @@ import { el } from "../core/dom";
 import type { Column } from "../core/table";
 import { UNKNOWN, TimeScale, plural, printable, shortenMiddle } from "../core/format";
 import type { Model } from "../core/model";
-import type { FunctionRow } from "../core/report";
-import type { Row } from "./rows";
+import { type OverRanks, overRanks, type Row } from "./rows";
 
 // `sum`: seconds that shares are of; `isWhole`: the whole run is selected, and ranks' figures, which are always of the
-// whole run, need no word about that.
+// whole run, need no word about that; `helperIdle`: times are with those of idle helper threads.
 export function makeColumns(
   model: Model,
   rows: Row[],
   partsOf: (row: Row) => Float64Array,
   sum: number,
   isWhole: boolean,
+  helperIdle: boolean,
 ): Column<Row>[] {
+  const ranksOf = (row: Row): OverRanks | null => (row.whole ? overRanks(row.whole, helperIdle) : null);
   return [
     nameColumn(model),
     ...timeColumns(rows, sum),
@@ -27,8 +28,8 @@ export function makeColumns(
       class: "split",
       cell: (row) => categoryBar(partsOf(row), undefined, { class: "thin" }),
     },
-    ...rankTimeColumns(rows, isWhole),
-    ...imbalanceColumns(sum, isWhole),
+    ...rankTimeColumns(rows, ranksOf, isWhole),
+    ...imbalanceColumns(sum, ranksOf, isWhole),
     {
       id: "module",
       title: "Module",
@@ -81,25 +82,28 @@ function timeColumns(rows: Row[], sum: number): Column<Row>[] {
 
 const wholeRunNote = (isWhole: boolean): string => (isWhole ? "" : " Of the whole run, whatever is selected.");
 
-function rankTimeColumns(rows: Row[], isWhole: boolean): Column<Row>[] {
-  const scale = new TimeScale(rows.reduce((most, row) => Math.max(most, row.whole?.rank_max_s ?? 0), 0));
-  const column = (id: string, title: string, help: string, value: (row: FunctionRow) => number): Column<Row> => ({
+function rankTimeColumns(rows: Row[], ranksOf: (row: Row) => OverRanks | null, isWhole: boolean): Column<Row>[] {
+  const scale = new TimeScale(rows.reduce((most, row) => Math.max(most, ranksOf(row)?.max_s ?? 0), 0));
+  const column = (id: string, title: string, help: string, name: "min_s" | "mean_s" | "max_s"): Column<Row> => ({
     id,
     title: `${title}, ${scale.unit}`,
     help: `${help}${wholeRunNote(isWhole)}`,
     numeric: true,
     class: `tight ${isWhole ? "" : "of-whole"} ${id === "rank_max" ? "" : "wide-only"}`,
-    value: (row) => (row.whole ? value(row.whole) : null),
-    cell: (row) => (row.whole ? scale.format(value(row.whole)) : UNKNOWN),
+    value: (row) => ranksOf(row)?.[name] ?? null,
+    cell: (row) => {
+      const ranks = ranksOf(row);
+      return ranks ? scale.format(ranks[name]) : UNKNOWN;
+    },
   });
   return [
-    column("rank_min", "Rank min", "Total of the rank with least.", (row) => row.rank_min_s),
-    column("rank_mean", "Rank mean", "Total of the mean rank.", (row) => row.rank_mean_s),
-    column("rank_max", "Rank max", "Total of the rank with most.", (row) => row.rank_max_s),
+    column("rank_min", "Rank min", "Total of the rank with least.", "min_s"),
+    column("rank_mean", "Rank mean", "Total of the mean rank.", "mean_s"),
+    column("rank_max", "Rank max", "Total of the rank with most.", "max_s"),
   ];
 }
 
-function imbalanceColumns(sum: number, isWhole: boolean): Column<Row>[] {
+function imbalanceColumns(sum: number, ranksOf: (row: Row) => OverRanks | null, isWhole: boolean): Column<Row>[] {
   const note = wholeRunNote(isWhole);
   const columnClass = isWhole ? "tight" : "tight of-whole";
   return [
@@ -109,9 +113,9 @@ function imbalanceColumns(sum: number, isWhole: boolean): Column<Row>[] {
       help: `Largest total of a rank by the mean over all ranks. 1: all have the same.${note}`,
       numeric: true,
       class: columnClass,
-      value: (row) => row.whole?.imbalance,
+      value: (row) => ranksOf(row)?.imbalance,
       cell: (row) => {
-        const imbalance = row.whole?.imbalance;
+        const imbalance = ranksOf(row)?.imbalance;
         if (imbalance === null || imbalance === undefined) return UNKNOWN;
         const matters = imbalance >= 1.5 && row.total > 0.01 * sum;
         return el(
@@ -127,8 +131,8 @@ function imbalanceColumns(sum: number, isWhole: boolean): Column<Row>[] {
       help: `The rank with the largest total.${note}`,
       numeric: true,
       class: columnClass,
-      value: (row) => row.whole?.rank_max,
-      cell: (row) => (row.whole ? String(row.whole.rank_max) : UNKNOWN),
+      value: (row) => ranksOf(row)?.rank,
+      cell: (row) => String(ranksOf(row)?.rank ?? UNKNOWN),
     },
   ];
 }

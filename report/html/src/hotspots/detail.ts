@@ -11,7 +11,7 @@ import { CATEGORIES, type FunctionInfo } from "../core/model";
 import { RankSet, type Store } from "../core/selection";
 import { CATEGORY_COUNT, weights } from "../core/weights";
 import { changeOfFunction } from "../gains/command";
-import type { Row } from "./rows";
+import { overRanks, type Row } from "./rows";
 
 const NEIGHBOURS = 12;
 const LINES = 8;
@@ -97,17 +97,13 @@ function recursionNote(recursive: number, total: number, deepest: number): Child
 }
 
 function rankNote(store: Store, row: Row): Child {
-  const whole = row.whole;
-  if (!whole) return null;
+  if (!row.whole) return null;
+  const { min_s, mean_s, max_s, rank } = overRanks(row.whole, store.helperIdle);
   return el(
     "p",
     { class: "muted" },
-    `min ${seconds(whole.rank_min_s)}, mean ${seconds(whole.rank_mean_s)}, max ${seconds(whole.rank_max_s)} on `,
-    el(
-      "a",
-      { href: store.href({ selection: { ranks: RankSet.of([whole.rank_max]), nodes: null } }) },
-      `rank ${whole.rank_max}`,
-    ),
+    `min ${seconds(min_s)}, mean ${seconds(mean_s)}, max ${seconds(max_s)} on `,
+    el("a", { href: store.href({ selection: { ranks: RankSet.of([rank]), nodes: null } }) }, `rank ${rank}`),
     " ",
     ofWholeRun(),
   );

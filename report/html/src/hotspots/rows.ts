@@ -16,6 +16,33 @@ export interface Row {
   members?: Row[]; // of a package: its functions
 }
 
+export interface OverRanks {
+  min_s: number;
+  mean_s: number;
+  max_s: number;
+  rank: number; // with most
+  imbalance: number | null | undefined;
+}
+
+// How a function's total lies on the ranks, with the idle helper threads or without, as the times beside it.
+export function overRanks(row: FunctionRow, helperIdle: boolean): OverRanks {
+  return helperIdle
+    ? {
+        min_s: row.rank_min_s,
+        mean_s: row.rank_mean_s,
+        max_s: row.rank_max_s,
+        rank: row.rank_max,
+        imbalance: row.imbalance,
+      }
+    : {
+        min_s: row.active_rank_min_s,
+        mean_s: row.active_rank_mean_s,
+        max_s: row.active_rank_max_s,
+        rank: row.active_rank_max,
+        imbalance: row.active_imbalance,
+      };
+}
+
 // Where the row will be in the sorted table; -1: it is not in it.
 export function positionOf(
   columns: Column<Row>[],

@@ -223,7 +223,7 @@ class HotspotsPage implements PageHandle {
     const { model } = this;
     const { sum, isWhole } = state.weights;
     const parts = functionCategories(this.store);
-    const columns = makeColumns(model, rows, (row) => partsOf(row, parts), sum, isWhole);
+    const columns = makeColumns(model, rows, (row) => partsOf(row, parts), sum, isWhole, this.store.helperIdle);
     const [sortColumn, direction] = state.sort.split(".");
     const sort = { column: sortColumn, descending: direction !== "up" };
     if (!columns.some((column) => column.id === sort.column)) sort.column = SORT;
