@@ -466,6 +466,34 @@ void add_ranks(const Analysis& analysis, const PageData& page, Arrays& arrays) {
   arrays.add_curves("function_row_s", page.function_row_s);
 }
 
+// The kinds of waiting that there is.
+std::vector<shard::WaitKind> wait_kinds(const Analysis& analysis) {
+  std::vector<shard::WaitKind> kinds;
+  for (const WaitRow& row : analysis.waits) kinds.push_back(row.kind);
+  std::sort(kinds.begin(), kinds.end());
+  kinds.erase(std::unique(kinds.begin(), kinds.end()), kinds.end());
+  return kinds;
+}
+
+// All of it, also where the table of waits is cut.
+void add_waits(const Analysis& analysis, const std::vector<shard::WaitKind>& kinds, Arrays& arrays) {
+  const std::vector<RankInfo>& ranks = analysis.ranks;
+  std::vector<float> wait_s(ranks.size() * kinds.size(), 0);
+  std::vector<std::uint32_t> counts(wait_s.size(), 0);
+  for (const WaitRow& row : analysis.waits) {
+    const auto rank = std::lower_bound(ranks.begin(), ranks.end(), row.rank,
+                                       [](const RankInfo& info, std::int32_t n) { return info.rank < n; });
+    if (rank == ranks.end() || rank->rank != row.rank) continue;
+    const auto kind = std::lower_bound(kinds.begin(), kinds.end(), row.kind);
+    const std::size_t at = static_cast<std::size_t>(rank - ranks.begin()) * kinds.size() +
+                           static_cast<std::size_t>(kind - kinds.begin());
+    wait_s[at] += static_cast<float>(row.wait_s);
+    counts[at] += static_cast<std::uint32_t>(row.count);
+  }
+  arrays.add("rank_wait_kind_s", wait_s);
+  arrays.add("rank_wait_kind_count", counts);
+}
+
 void add_memory(const Analysis& analysis, Arrays& arrays, Strings& strings) {
   if (!analysis.memory) return;
   std::map<std::int32_t, std::uint64_t> peaks;  // by rank
@@ -522,7 +550,8 @@ void add_rest(const PageData& page, Arrays& arrays) {
 }
 
 // The fields of the header but for "report", from the first one to the end of the object.
-std::string header_fields(const PageData& page, const Arrays& arrays, const Strings& strings,
+std::string header_fields(const PageData& page, const std::vector<shard::WaitKind>& waits,
+                          const Arrays& arrays, const Strings& strings,
                           const std::vector<Shortened>& shortened) {
   std::string text;
   const JsonSink sink = [&](std::string_view piece) { text += piece; };
@@ -549,6 +578,10 @@ std::string header_fields(const PageData& page, const Arrays& arrays, const Stri
     for (const OffCpu kind : page.off_cpu_kinds)
       off_cpu_kinds.emplace_back(kOffCpuNames[static_cast<std::size_t>(kind)]);
     out("off_cpu_kinds", off_cpu_kinds);
+    std::vector<std::string> wait_names;
+    for (const shard::WaitKind kind : waits)
+      wait_names.emplace_back(shard::kWaitKindNames[static_cast<std::size_t>(kind)]);
+    out("wait_kinds", wait_names);
     out("paths", page.paths.size())("groups", page.groups)("rows", page.rows.size());
     out("row_functions", page.row_functions);
     axis("time", page.time_bin_s, page.time_begin_s, page.time_bins);
@@ -571,6 +604,8 @@ std::string plain_data(Analysis analysis, const PageData& page, const PageOption
   Strings strings;
   add_tree(page, arrays, strings);
   add_ranks(analysis, page, arrays);
+  const std::vector<shard::WaitKind> waits = wait_kinds(analysis);
+  add_waits(analysis, waits, arrays);
   add_memory(analysis, arrays, strings);
   add_rest(page, arrays);
   std::vector<Shortened> shortened = shorten_tables(analysis, options);
@@ -585,7 +620,7 @@ std::string plain_data(Analysis analysis, const PageData& page, const PageOption
   data += "{\"report\":";
   render_json(analysis, [&](std::string_view piece) { data += piece; });
   data += ',';
-  data += header_fields(page, arrays, strings, shortened);
+  data += header_fields(page, waits, arrays, strings, shortened);
   const auto header_bytes = static_cast<std::uint32_t>(data.size() - header);
   std::memcpy(data.data() + kMagic.size(), &header_bytes, sizeof header_bytes);
   data.resize((data.size() + kAlignment - 1) / kAlignment * kAlignment);

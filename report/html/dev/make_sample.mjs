@@ -671,6 +671,10 @@ export function makeSample(options = {}) {
       where: [{ op: r % 3 ? "MPI_Allreduce" : "MPI_Sendrecv", file: r % 3 ? heat : "/home/ada/heat/heat/halo.py", line: r % 3 ? 28 : 7, function: r % 3 ? "converged" : "exchange", wait_s: round(w), count: 2000 }],
     });
   }
+  const waitKinds = plain ? [] : ["late_sender", "wait_at_nxn"];
+  const ofKind = (i, value) => ((i >> 1) !== slowest && i % 2 === ((i >> 1) % 3 ? 1 : 0) ? value : 0);
+  add("rank_wait_kind_s", "f32", Float32Array.from({ length: waitKinds.length * ranks }, (_, i) => ofKind(i, perRank.wait[i >> 1])));
+  add("rank_wait_kind_count", "u32", Uint32Array.from({ length: waitKinds.length * ranks }, (_, i) => ofKind(i, 2000)));
   const balance = mean(perRank.useful) / maxUseful;
   const communication = maxUseful / elapsed;
   const regionRow = (name, share, count, mpiShare) => ({
@@ -885,7 +889,7 @@ export function makeSample(options = {}) {
     [1, 1.1, 0.6, 30].forEach((factor, i) => column(`${["node_peak", "rank_peak", "live", "alloc"][i]}_bytes`, "f32", Float32Array, (row) => row.bytes * factor * ranks));
   }
   const header = {
-    schema: "clusterprof.page/1", report, strings, arrays: {}, categories: CATEGORIES, off_cpu_kinds: ["sleep", "lock", "file"], paths: paths.length, groups, rows, row_functions: rowFunctions,
+    schema: "clusterprof.page/1", report, strings, arrays: {}, categories: CATEGORIES, off_cpu_kinds: ["sleep", "lock", "file"], wait_kinds: waitKinds, paths: paths.length, groups, rows, row_functions: rowFunctions,
     shortened: kept.length > rowLimit ? { functions: { kept: rowLimit, of: kept.length } } : {},
     time: { bin_s: timeBins ? elapsed / timeBins : 0, begin_s: 0, bins: timeBins },
     axis: { bin_s, begin_s: 0, bins }, series: seriesInfo, node_series: nodeSeries, matrix: { bin_ranks: binRanks }, sources: sourceList,

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 import assert from "node:assert/strict";
 import test from "node:test";
-import { flowsOf, kOthers, largestRanks, waitChain, waitEdges } from "../src/charts/wait_graph";
+import { gzipSync } from "node:zlib";
+import { encode } from "../dev/make_sample.mjs";
+import { flowsOf, kOthers, largestRanks, waitChain, waitEdges, whoWaits } from "../src/charts/wait_graph";
+import { waitSums } from "../src/comm/wait_kinds";
+import { decode } from "../src/core/decode";
+import { CATEGORIES } from "../src/core/model";
 import type { WaitCause, WaitKind, WaitRow } from "../src/core/report";
 
 const cause = (rank: number | null, wait_s: number, name: string, rest?: number): WaitCause => ({
@@ -75,6 +80,40 @@ test("the ranks with most, and all others together", () => {
     largestRanks(edges, "waiter", 5).map((sum) => sum.rank),
     [1, 2, 0],
   );
+});
+
+test("the rank that waits most is found by all of its waiting", () => {
+  const spread = wait("late_sender", 3, ...[0, 1, 2, 4, 5].map((rank) => cause(rank, 2, "f")));
+  assert.deepEqual(whoWaits(waitEdges([wait("late_sender", 7, cause(0, 3, "slow")), spread])), {
+    waiter: 3,
+    isMost: true,
+  });
+  const forSeveral = wait("wait_at_nxn", 9, cause(null, 20, "g", 3));
+  assert.deepEqual(whoWaits(waitEdges([spread, forSeveral])), { waiter: 3, isMost: false });
+  assert.equal(whoWaits(waitEdges([forSeveral])).waiter, undefined);
+});
+
+test("kinds of waiting are summed up with what the table of waits leaves out", async () => {
+  const header = {
+    schema: "clusterprof.page/1",
+    categories: [...CATEGORIES],
+    wait_kinds: ["late_sender", "wait_at_nxn"],
+    report: { nodes: [], functions: [], lines: [], mpi: { waits: [wait("wait_at_nxn", 0, cause(1, 5, "f"))] } },
+    strings: [],
+  };
+  const arrays = {
+    rank_number: { type: "i32", values: Int32Array.of(0, 1, 2) },
+    rank_wait_kind_s: { type: "f32", values: Float32Array.of(0.5, 5, 0.25, 0, 0, 0) },
+    rank_wait_kind_count: { type: "u32", values: Uint32Array.of(7, 1, 3, 0, 0, 0) },
+  };
+  const model = await decode(gzipSync(encode(header, arrays)).toString("base64"));
+  assert.deepEqual(waitSums(model, null), [
+    { kind: "wait_at_nxn", wait_s: 5, count: 1, ranks: 1 },
+    { kind: "late_sender", wait_s: 0.75, count: 10, ranks: 2 },
+  ]);
+  assert.deepEqual(waitSums(model, Uint8Array.of(0, 1, 1)), [
+    { kind: "late_sender", wait_s: 0.25, count: 3, ranks: 1 },
+  ]);
 });
 
 test("flows keep all waiting and join the small ones", () => {

@@ -138,6 +138,7 @@ TEST(Html, HasTheDataThatFormatMdDescribes) {
     EXPECT_EQ(length("path_own_line"), paths);
     EXPECT_EQ(header.at("categories").size(), shard::kCategories);
     EXPECT_EQ(length("rank_off_cpu_s"), ranks * header.at("off_cpu_kinds").size());
+    EXPECT_EQ(length("rank_wait_kind_s"), ranks * header.at("wait_kinds").size());
     EXPECT_EQ(length("cell_offset"), header.at("groups").get<std::size_t>() + 1);
     EXPECT_EQ(length("cell_helper_idle_s"), length("cell_path"));
     EXPECT_EQ(length("rank_category_s"), ranks * shard::kCategories);
@@ -257,6 +258,34 @@ TEST(Html, HasNoCallsUnderWayOfWhichARunThatHangsHasOneForEachRank) {
     return data.header.dump().size();
   };
   EXPECT_LT(size_with(1000), size_with(1) + 100'000);
+}
+
+TEST(Html, WaitingByKindIsOfAllRanksWhereTheTableIsCut) {
+  ProfileBuilder b(600);
+  const auto main = b.native("main", "/a.out", "/u/a.c", 9);
+  const auto receive = b.path({main, b.mpi("MPI_Recv")}), reduce = b.path({main, b.mpi("MPI_Allreduce")});
+  for (std::uint32_t r = 1; r < 600; ++r) {
+    b.waited(r, receive, shard::WaitKind::kLateSender, 0, receive, 3, 2);
+    b.waited(r, reduce, shard::WaitKind::kWaitAtNxN, 0, reduce, 1000 + r, 5);
+  }
+  ShardData run = b.data;
+  aggregator::correct_times(run);
+  const Analysis analysis = analyse(run);
+  ASSERT_EQ(analysis.waits.size(), 2 * 599u);
+  const Data data = data_of(html_of(b.data));
+  EXPECT_EQ(data.header.at("shortened").at("mpi.waits"), (json{{"kept", 1'000}, {"of", 1'198}}));
+  EXPECT_EQ(data.header.at("wait_kinds"), (json{"late_sender", "wait_at_nxn"}));
+  const auto seconds = array_of<float>(data, "rank_wait_kind_s");
+  const auto counts = array_of<std::uint32_t>(data, "rank_wait_kind_count");
+  ASSERT_EQ(seconds.size(), 2 * 600u);
+  ASSERT_EQ(counts.size(), 2 * 600u);
+  EXPECT_EQ(seconds[0], 0) << "rank 0 never waited";
+  EXPECT_EQ(counts[1], 0u);
+  for (const WaitRow& row : analysis.waits) {
+    const std::size_t at = 2 * static_cast<std::size_t>(row.rank) + (row.kind == shard::WaitKind::kWaitAtNxN);
+    EXPECT_EQ(seconds[at], static_cast<float>(row.wait_s));
+    EXPECT_EQ(counts[at], row.count);
+  }
 }
 
 TEST(Html, MemoryIsInTheReportAndInArrays) {

@@ -60,6 +60,14 @@ export function largestRanks(edges: readonly Edge[], side: "waiter" | "cause", m
   return others.wait_s > 0 ? [...kept, others] : kept;
 }
 
+// The rank that waits most of those that wait for a certain rank, and whether no other rank waits for longer.
+export function whoWaits(edges: readonly Edge[]): { waiter: number | undefined; isMost: boolean } {
+  const certain = new Set(edges.filter((edge) => edge.cause !== kOthers).map((edge) => edge.waiter));
+  const all = largestRanks(edges, "waiter", Infinity);
+  const waiter = all.find(({ rank }) => certain.has(rank))?.rank;
+  return { waiter, isMost: waiter === all[0]?.rank };
+}
+
 // From a rank on to the one it waited for most, from that one on to whom it waited for most, and so on: until a
 // rank that waited less than half of what it made the one before wait, or one that was there already.
 export function waitChain(edges: readonly Edge[], from: number): Edge[] {

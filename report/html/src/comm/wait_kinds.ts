@@ -25,19 +25,33 @@ const WAIT_HELP: Record<WaitKind, string> = {
   early_scan: "A rank waited for those of lower number.",
 };
 
-// Of the ranks that `mask` has; null: of all.
+export interface WaitSum {
+  kind: WaitKind;
+  wait_s: number;
+  count: number;
+  ranks: number; // that waited
+}
+
+// Of the ranks that `mask` has; null: of all. With what the table of waits leaves out.
+export function waitSums(model: Model, mask: Uint8Array | null): WaitSum[] {
+  const kinds = model.header.wait_kinds;
+  const times = model.f32("rank_wait_kind_s");
+  const counts = model.u32("rank_wait_kind_count");
+  const sums = kinds.map((kind): WaitSum => ({ kind, wait_s: 0, count: 0, ranks: 0 }));
+  for (let rank = 0, at = 0; rank < model.rankCount; ++rank)
+    for (const sum of sums) {
+      if ((!mask || mask[rank]) && (counts[at] > 0 || times[at] > 0)) {
+        sum.wait_s += times[at];
+        sum.count += counts[at];
+        ++sum.ranks;
+      }
+      ++at;
+    }
+  return sums.filter((sum) => sum.ranks > 0).sort((a, b) => b.wait_s - a.wait_s);
+}
+
 export function waitKindsTable(model: Model, mask: Uint8Array | null): HTMLElement {
-  const chosen = (rank: number) => !mask || mask[model.rankIndex(rank)] === 1;
-  const byKind = new Map<WaitKind, { wait_s: number; count: number; ranks: Set<number> }>();
-  for (const row of model.report.mpi.waits ?? []) {
-    if (!chosen(row.rank)) continue;
-    const known = byKind.get(row.kind) ?? { wait_s: 0, count: 0, ranks: new Set<number>() };
-    known.wait_s += row.wait_s;
-    known.count += row.count;
-    known.ranks.add(row.rank);
-    byKind.set(row.kind, known);
-  }
-  const kinds = [...byKind].map(([kind, sums]) => ({ kind, ...sums })).sort((a, b) => b.wait_s - a.wait_s);
+  const kinds = waitSums(model, mask);
   const most = kinds[0]?.wait_s ?? 0;
   let allRanks = 0;
   model.f32("rank_recorded_s").forEach((recorded, i) => {
@@ -75,10 +89,10 @@ export function waitKindsTable(model: Model, mask: Uint8Array | null): HTMLEleme
         id: "ranks",
         title: "Ranks",
         numeric: true,
-        value: (row) => row.ranks.size,
-        cell: (row) => count(row.ranks.size),
+        value: (row) => row.ranks,
+        cell: (row) => count(row.ranks),
       },
-    ] satisfies Column<(typeof kinds)[number]>[],
+    ] satisfies Column<WaitSum>[],
     kinds,
     { label: "Waiting by kind", sort: { column: "time", descending: true }, empty: "No waiting was found." },
   );

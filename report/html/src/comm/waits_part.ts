@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Waiting by kind, and who waits for whom.
-import { type Edge, kOthers, waitChain, waitEdges } from "../charts/wait_graph";
+import { type Edge, kOthers, waitChain, waitEdges, whoWaits } from "../charts/wait_graph";
 import { el, miniBar, ofWholeRun, replace, section } from "../core/dom";
 import { table } from "../core/table";
 import { seconds } from "../core/format";
@@ -51,6 +51,11 @@ export class WaitsPart implements Part, WaitSelection {
     this.graph.update(this.edges);
     this.drawList();
     this.drawChain();
+  }
+
+  // Whether the page has the largest waits only.
+  private get isCut(): boolean {
+    return this.model.header.shortened?.["mpi.waits"] !== undefined;
   }
 
   get picked(): { waiter: number; cause: number } | null {
@@ -123,7 +128,7 @@ export class WaitsPart implements Part, WaitSelection {
           label: "Who waits for whom",
           limit: 10,
           sort: { column: "time", descending: true },
-          empty: "No waiting.",
+          empty: this.isCut ? "None of the largest waits." : "No waiting.",
           rowClass: (edge) => (picked?.waiter === edge.waiter && picked.cause === edge.cause ? "picked" : ""),
         },
       ),
@@ -132,7 +137,8 @@ export class WaitsPart implements Part, WaitSelection {
 
   // From the rank that was clicked, or that waits most, back to where the waiting comes from.
   private drawChain(): void {
-    const from = this.picked?.waiter ?? this.edges.find((edge) => edge.cause !== kOthers)?.waiter;
+    const { waiter, isMost } = whoWaits(this.edges);
+    const from = this.picked?.waiter ?? waiter;
     const first = this.picked
       ? this.edges.find((edge) => edge.waiter === this.picked!.waiter && edge.cause === this.picked!.cause)
       : null;
@@ -153,9 +159,7 @@ export class WaitsPart implements Part, WaitSelection {
       el(
         "h3",
         { class: "apart" },
-        this.picked
-          ? `The chain of waiting from rank ${from}`
-          : `The chain of waiting from rank ${from}, which waits most`,
+        `The chain of waiting from rank ${from}${!this.picked && isMost && !this.isCut ? ", which waits most" : ""}`,
       ),
       el(
         "ol",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The data of the page, as ../../FORMAT.md has it.
-import type { Report } from "./report";
+import type { Report, WaitKind } from "./report";
 
 export type TypedArray = Uint8Array | Uint16Array | Uint32Array | Int32Array | Float32Array | Float64Array;
 
@@ -34,6 +34,7 @@ export interface Header {
   arrays: Record<string, ArrayInfo>;
   categories: string[];
   off_cpu_kinds: string[];
+  wait_kinds: WaitKind[];
   shortened?: Record<string, { kept: number; of: number }>;
   paths: number;
   groups: number;

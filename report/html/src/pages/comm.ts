@@ -172,7 +172,7 @@ class CommPage implements PageHandle {
     const pair = el("div", { class: "chart-columns cards" });
     root.append(pair);
     if (waits) {
-      const card = wholeRunCard(store.model, "Waiting by kind", "mpi.waits", "wait");
+      const card = section("Waiting by kind", { class: "chart-card", aside: ofWholeRun() });
       card.append(kinds);
       pair.append(card);
     }
