@@ -457,6 +457,10 @@ void add_ranks(const Analysis& analysis, const PageData& page, Arrays& arrays) {
     off_cpu_s.push_back(rounded(static_cast<float>(seconds), kCellBits));
   arrays.add("rank_off_cpu_s", off_cpu_s);
   arrays.column<std::uint8_t>("rank_lost", ranks, [](const RankInfo& rank) { return rank.lost; });
+  arrays.column<std::int32_t>("rank_exit_status", ranks,
+                              [](const RankInfo& rank) { return rank.exit_status.value_or(-1); });
+  arrays.column<std::int32_t>("rank_exit_signal", ranks,
+                              [](const RankInfo& rank) { return rank.exit_signal.value_or(-1); });
 
   arrays.add("row_of_rank", page.row_of_rank);
   arrays.column<std::int32_t>("row_first_rank", page.rows, [](const PageRow& row) { return row.first_rank; });

@@ -591,6 +591,8 @@ export function makeSample(options = {}) {
   add("rank_mpi_transfer_s", "f32", Float32Array.from(perRank.transfer, (x) => (plain ? NaN : x)));
   add("rank_max_rss_bytes", "f32", Float32Array.from(perRank.rss));
   add("rank_category_s", "f32", category);
+  add("rank_exit_status", "i32", Int32Array.from({ length: ranks }, (_, r) => (r === lostRank ? -1 : 0)));
+  add("rank_exit_signal", "i32", Int32Array.from({ length: ranks }, (_, r) => (r === lostRank ? 9 : -1)));
   add("rank_lost", "u8", Uint8Array.from({ length: ranks }, (_, r) => (r === lostRank ? 1 : 0)));
   add("row_of_rank", "u32", rowOfRank);
   add("row_first_rank", "i32", Int32Array.from(rowRanks, (r) => r[0]));

@@ -17,6 +17,7 @@ import { categoryTotals } from "../src/core/totals";
 import { barOf, isCut, isSure } from "../src/gains/card";
 import { changeOfFunction, commandOf, suggestedChanges } from "../src/gains/command";
 import { CATEGORY_COUNT, categorySeconds, computeWeights, weights } from "../src/core/weights";
+import { badEnds, shortTables } from "../src/pages/info";
 import { missingRanks, qualityOf } from "../src/pages/summary";
 
 const base64 = (data: Uint8Array) => gzipSync(data).toString("base64");
@@ -317,6 +318,23 @@ test("the whole run has the report's numbers, and parts of it add up", async () 
   close(Float64Array.from(c.self, (v, i) => v + d.self[i]), whole.self, "two parts of the time");
   const store = storeOf(model);
   assert.equal(weights(store), weights(store));
+});
+
+test("ranks that ended badly are listed where the report has no table of ranks, too", async () => {
+  const model = await sample({ ranks: 600, ranksPerNode: 100, paths: 100 });
+  assert.deepEqual(badEnds(model), []);
+  model.report.ranks = [];
+  model.i32("rank_exit_status")[123] = 1;
+  model.i32("rank_exit_signal")[500] = 11;
+  model.i32("rank_exit_status")[500] = model.i32("rank_exit_status")[7] = -1;
+  model.u8("rank_lost")[7] = 1;
+  assert.deepEqual(badEnds(model), [
+    { rank: 7, node: model.nodes[0].name, status: null, signal: null, path: [] },
+    { rank: 123, node: model.nodes[1].name, status: 1, signal: null, path: [] },
+    { rank: 500, node: model.nodes[5].name, status: null, signal: 11, path: [] },
+  ]);
+  model.header.shortened = { ranks: { kept: 0, of: 600 }, "openmp.ranks": { kept: 0, of: 600 } };
+  assert.deepEqual(shortTables(model), ["openmp.ranks 0 of 600"]);
 });
 
 test("ranks that share a group have their part of it, as an estimate", async () => {

@@ -233,6 +233,21 @@ TEST(Html, LongTablesAreShortenedAndSayso) {
   for (std::uint32_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i], i < 7 ? i : shard::kNone);
 }
 
+TEST(Html, HasHowRanksEndedWhereTheTableOfRanksIsLeftOut) {
+  ProfileBuilder b(600);
+  b.data.ranks[300].exit_status = 1;
+  b.data.ranks[300].flags |= shard::kExitStatusKnown;
+  const Data data = data_of(html_of(b.data));
+  EXPECT_EQ(data.header.at("report").at("ranks").size(), 0u);
+  const auto status = array_of<std::int32_t>(data, "rank_exit_status");
+  const auto signal = array_of<std::int32_t>(data, "rank_exit_signal");
+  ASSERT_EQ(status.size(), 600u);
+  ASSERT_EQ(signal.size(), 600u);
+  EXPECT_EQ(status[300], 1);
+  EXPECT_EQ(signal[300], -1);
+  EXPECT_EQ(std::count(status.begin(), status.end(), 1), 1);
+}
+
 TEST(Html, MissingRanksAreCountedWhereNotAllAreListed) {
   ProfileBuilder b(4);
   b.data.run.complete = false;

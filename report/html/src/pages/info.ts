@@ -3,9 +3,8 @@ import { CATEGORY_HELP, CATEGORY_TITLES, categoryColour } from "../core/colours"
 import { el, replace, section, type Child } from "../core/dom";
 import { table } from "../core/table";
 import { commandLines, count, percent, plural, printable, seconds, seriesTitle, shortenMiddle, signalName } from "../core/format";
-import { CATEGORIES } from "../core/model";
+import { CATEGORIES, type Model } from "../core/model";
 import type { Page } from "../core/page";
-import type { RankRow } from "../core/report";
 import { RankSet, type Store } from "../core/selection";
 import { collectorShare, missingRanks } from "./summary";
 
@@ -22,13 +21,16 @@ function commandCell(lines: string[]): HTMLElement {
   return el("div", null, lines.map((line) => el("div", null, el("code", null, line))));
 }
 
+export function shortTables(model: Model): string[] {
+  return Object.entries(model.header.shortened ?? {})
+    .filter(([name]) => name !== "ranks") // arrays have them
+    .map(([name, { kept, of }]) => `${printable(name)} ${kept.toLocaleString("en-US")} of ${of.toLocaleString("en-US")}`);
+}
+
 function runCard(store: Store): HTMLElement {
   const { run } = store.model.report;
   const { header } = store.model;
-  // What lacks altogether is in arrays.
-  const shortened = Object.entries(header.shortened ?? {})
-    .filter(([, { kept }]) => kept > 0)
-    .map(([name, { kept, of }]) => `${printable(name)} ${kept.toLocaleString("en-US")} of ${of.toLocaleString("en-US")}`);
+  const shortened = shortTables(store.model);
   return section(
     "Run",
     {},
@@ -58,17 +60,47 @@ function runCard(store: Store): HTMLElement {
   );
 }
 
+export interface BadEnd {
+  rank: number;
+  node: string | null;
+  status: number | null;
+  signal: number | null;
+  path: string[]; // the last call path, where the report has the rank
+}
+
+// The ranks that were lost, or ended by a signal or with a status other than 0.
+export function badEnds(model: Model): BadEnd[] {
+  const lost = model.u8("rank_lost");
+  const statuses = model.i32("rank_exit_status");
+  const signals = model.i32("rank_exit_signal");
+  const numbers = model.i32("rank_number");
+  const nodes = model.u32("rank_node");
+  const paths = new Map(model.report.ranks.map((rank) => [rank.rank, rank.exit.last_call_path ?? []]));
+  const ends: BadEnd[] = [];
+  for (let i = 0; i < numbers.length; ++i) {
+    if (!lost[i] && signals[i] < 0 && statuses[i] <= 0) continue;
+    ends.push({
+      rank: numbers[i],
+      node: model.nodes[nodes[i]]?.name ?? null,
+      status: statuses[i] < 0 ? null : statuses[i],
+      signal: signals[i] < 0 ? null : signals[i],
+      path: paths.get(numbers[i]) ?? [],
+    });
+  }
+  return ends;
+}
+
 function missingCard(store: Store): HTMLElement | null {
   const { model } = store;
-  const { run, ranks, failure } = model.report;
+  const { run, failure } = model.report;
   const missing = missingRanks(store);
   const lost: number[] = [];
   const numbers = model.i32("rank_number");
   model.u8("rank_lost").forEach((is, i) => is && lost.push(numbers[i]));
-  const ended = ranks.filter((r) => r.exit.lost || r.exit.signal !== null || (r.exit.status ?? 0) !== 0);
-  const anySeen = ended.some((r) => r.exit.last_call_path?.length);
+  const ended = badEnds(model);
+  const anySeen = ended.some((r) => r.path.length > 0);
   const isWhole = run.complete || (run.state === "running" && missing === 0);
-  if (isWhole && lost.length === 0 && ended.length === 0) return null;
+  if (isWhole && ended.length === 0 && !failure?.stderr_tail) return null;
   return section(
     "Missing and lost",
     {},
@@ -81,16 +113,16 @@ function missingCard(store: Store): HTMLElement | null {
           [
             { id: "rank", title: "Rank", numeric: true, width: "90px", value: (r) => r.rank, cell: (r) => String(r.rank) },
             { id: "node", title: "Node", value: (r) => r.node, cell: (r) => shortenMiddle(printable(r.node ?? "–"), 40) },
-            { id: "exit", title: "Ended by", value: (r) => r.exit.signal ?? r.exit.status, cell: (r) => (r.exit.signal !== null ? signalName(r.exit.signal) : r.exit.status !== null ? `status ${r.exit.status}` : "not known") },
+            { id: "exit", title: "Ended by", value: (r) => r.signal ?? r.status, cell: (r) => (r.signal !== null ? signalName(r.signal) : r.status !== null ? `status ${r.status}` : "not known") },
             ...(anySeen
-              ? [{ id: "seen", title: "Last call path", value: (r: RankRow) => r.exit.last_call_path?.at(-1) ?? "", cell: (r: RankRow) => printable((r.exit.last_call_path ?? []).join(" > ")) }]
+              ? [{ id: "seen", title: "Last call path", value: (r: BadEnd) => r.path.at(-1) ?? "", cell: (r: BadEnd) => printable(r.path.join(" > ")) }]
               : []),
           ],
           ended,
           { label: "Ranks that did not end as they should", limit: 20 },
         )
       : null,
-    failure?.stderr_tail ? el("h3", { class: "gap-above" }, `Last on stderr of rank ${failure.rank}`) : null,
+    failure?.stderr_tail ? el("h3", { class: "gap-above" }, failure.rank === null ? "Last on stderr" : `Last on stderr of rank ${failure.rank}`) : null,
     failure?.stderr_tail ? el("pre", null, failure.stderr_tail.split("\n").map(printable).join("\n")) : null,
   );
 }
