@@ -18,6 +18,7 @@ import { barOf, isCut, isSure } from "../src/gains/card";
 import { changeOfFunction, commandOf, suggestedChanges } from "../src/gains/command";
 import { CATEGORY_COUNT, categorySeconds, computeWeights, weights } from "../src/core/weights";
 import { badEnds, shortTables } from "../src/pages/info";
+import { makeRows, shownValues } from "../src/pages/nodes";
 import { missingRanks, qualityOf } from "../src/pages/summary";
 
 const base64 = (data: Uint8Array) => gzipSync(data).toString("base64");
@@ -318,6 +319,33 @@ test("the whole run has the report's numbers, and parts of it add up", async () 
   close(Float64Array.from(c.self, (v, i) => v + d.self[i]), whole.self, "two parts of the time");
   const store = storeOf(model);
   assert.equal(weights(store), weights(store));
+});
+
+test("nodes' rates are of the part of the first and last bin that lies in the run", async () => {
+  const model = await sample({ ranks: 8, ranksPerNode: 4, paths: 100 });
+  const { axis, node_series } = model.header;
+  const series = node_series.findIndex(({ name }) => name === "cpu_busy_ns");
+  const cpus = model.nodes[0].cpus!;
+  const values = model.f32(`node_series_${series}`).subarray(0, axis.bins);
+  const full = 0.9 * cpus * axis.bin_s * 1e9;
+  const fill = (begin: number, end: number) => {
+    axis.begin_s = -begin * axis.bin_s;
+    model.report.run.elapsed_s = (end - begin) * axis.bin_s;
+    values.fill(0).fill(full, 0, 11);
+    values[0] = (1 - begin) * full;
+    values[10] = (end - 10) * full;
+  };
+  fill(0.5, 10.5);
+  close(shownValues(model, series, 0).map(Number), new Array(11).fill(0.9), "busy");
+  const end = model.elapsed;
+  for (const time of [[-5, 1000 * end], [0, end], [end - 0.4 * axis.bin_s, end + 9]] as [number, number][])
+    close([makeRows(storeOf(model, { time }))[0].busy!], [0.9], `busy within ${time}`);
+  fill(0.5, 10.1);
+  const short = shownValues(model, series, 0);
+  assert.equal(short.length, 11);
+  assert.equal(short[10], null);
+  const level = node_series.findIndex(({ maximum }) => maximum);
+  assert.ok(shownValues(model, level, 0)[10]! > 0, "levels are no rates");
 });
 
 test("ranks that ended badly are listed where the report has no table of ranks, too", async () => {

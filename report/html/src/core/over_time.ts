@@ -18,6 +18,18 @@ export function binParts(axis: Axis, range: readonly [number, number] | null): F
   return parts;
 }
 
+// How much of a bin lies in the run: less than 1 for the first and the last one.
+export function partInRun(axis: Axis, elapsed: number, bin: number): number {
+  const begin = axis.begin_s + bin * axis.bin_s;
+  return Math.max(0, Math.min(begin + axis.bin_s, elapsed) - Math.max(begin, 0)) / axis.bin_s;
+}
+
+// By bin, how much of what happened in it lies in the range: all of it happened in the run.
+export function partsOfRun(axis: Axis, elapsed: number, range: readonly [number, number]): Float64Array {
+  const within: [number, number] = [Math.max(range[0], 0), Math.min(range[1], elapsed)];
+  return binParts(axis, within).map((part, b) => (part > 0 ? Math.min(1, part / partInRun(axis, elapsed, b)) : 0));
+}
+
 interface Series {
   values: (Float32Array | null)[]; // by category: rows x bins; null: nobody was in it
   sums: Float64Array; // rows x categories: of these values

@@ -9,7 +9,7 @@ import { rankTarget } from "../core/links";
 import { CATEGORIES, type Model } from "../core/model";
 import type { Page, PageHandle } from "../core/page";
 import { RankSet, type Store } from "../core/selection";
-import { binParts } from "../core/over_time";
+import { partInRun, partsOfRun } from "../core/over_time";
 import { chosenNodes, nodeCategories, shownBins } from "../core/totals";
 
 interface Row {
@@ -47,12 +47,19 @@ function inTime(model: Model, name: string, node: number, parts: Float64Array): 
   return out;
 }
 
-function makeRows(store: Store): Row[] {
+// Of all processors' time in the range, as far as it lies in the run.
+function busyInTime(model: Model, node: number, cpus: number, range: readonly [number, number], parts: Float64Array): number | null {
+  const ns = inTime(model, "cpu_busy_ns", node, parts);
+  const length = Math.min(range[1], model.elapsed) - Math.max(range[0], 0);
+  return ns === null || length <= 0 ? null : Math.min(1, (ns * 1e-9) / (length * cpus));
+}
+
+export function makeRows(store: Store): Row[] {
   const { model, selection } = store;
   const chosen = chosenNodes(store);
   const sums = nodeCategories(store);
   const { time } = selection;
-  const parts = time && model.header.node_series.length ? binParts(model.header.axis, time) : null;
+  const parts = time && model.header.node_series.length ? partsOfRun(model.header.axis, model.elapsed, time) : null;
   const mask = store.rankMask();
   const nodeOf = model.u32("rank_node");
   const ranks = new Uint32Array(model.nodeCount);
@@ -66,10 +73,7 @@ function makeRows(store: Store): Row[] {
     if (!chosen[index]) return;
     const from = (name: string, whole: number | null | undefined) => (parts ? (inTime(model, name, index, parts) ?? known(whole)) : known(whole));
     let busy = known(node.cpu_busy);
-    if (parts && time && node.cpus) {
-      const ns = inTime(model, "cpu_busy_ns", index, parts);
-      if (ns !== null) busy = (ns * 1e-9) / ((time[1] - time[0]) * node.cpus);
-    }
+    if (parts && time && node.cpus) busy = busyInTime(model, index, node.cpus, time, parts) ?? busy;
     rows.push({
       index,
       name: printable(node.name),
@@ -157,10 +161,30 @@ const SERIES_COLOURS: Record<string, string> = {
   disk_written_bytes: "--cat-io",
 };
 
+// Of a bin of which less lies in the run no rate is shown: nodes are recorded for a little longer than the run.
+const LEAST_OF_BIN = 0.25;
+
+// A series of a node as charts show it: the share of its processors, a level, or a rate. null: not known.
+export function shownValues(model: Model, series: number, node: number): (number | null)[] {
+  const { axis, node_series } = model.header;
+  const { name, maximum } = node_series[series];
+  const isBusy = name === "cpu_busy_ns";
+  const unit = (name.endsWith("_ns") ? 1e-9 : 1) / axis.bin_s / (isBusy ? (model.nodes[node].cpus ?? 1) : 1);
+  const shown = shownBins(model);
+  const values = model.f32(`node_series_${series}`).subarray(node * axis.bins, node * axis.bins + shown);
+  return Array.from(values, (value, b) => {
+    if (maximum) return value;
+    const part = partInRun(axis, model.elapsed, b);
+    if (part < LEAST_OF_BIN && shown > 2) return null;
+    const rate = (value * unit) / Math.max(part, LEAST_OF_BIN);
+    return isBusy && model.nodes[node].cpus ? Math.min(1, rate) : rate;
+  });
+}
+
 // Charts of a node: processors, memory, network, disk.
 function nodeCharts(store: Store, node: number, charts: LineChart[]): Child {
   const { model } = store;
-  const { bins, bin_s, begin_s } = model.header.axis;
+  const { bin_s, begin_s } = model.header.axis;
   const shown = shownBins(model);
   if (!model.header.node_series.length || shown === 0) return el("p", { class: "empty" }, "No values over time were recorded of nodes.");
   const x = Array.from({ length: shown }, (_, b) => begin_s + (b + 0.5) * bin_s);
@@ -180,7 +204,6 @@ function nodeCharts(store: Store, node: number, charts: LineChart[]): Child {
     const isBusy = here[0] === "cpu_busy_ns";
     const isNs = here[0].endsWith("_ns");
     const isBytes = here[0].endsWith("_bytes");
-    const factor = isNs ? 1e-9 / bin_s / (isBusy && cpus ? cpus : 1) : level ? 1 : 1 / bin_s;
     const chart = new LineChart({
       label: `${title} of ${printable(model.nodes[node].name)} over time`,
       x,
@@ -189,7 +212,7 @@ function nodeCharts(store: Store, node: number, charts: LineChart[]): Child {
         label: here.length > 1 ? (i === 0 ? (name.startsWith("disk") ? "read" : "received") : name.startsWith("disk") ? "written" : "sent") : title,
         colour: SERIES_COLOURS[name] ?? "--accent",
         dashed: i > 0,
-        values: Array.from(model.f32(`node_series_${seriesIndex(model, name)}`).subarray(node * bins, node * bins + shown), (v) => v * factor),
+        values: shownValues(model, seriesIndex(model, name), node),
       })),
       maximum: isBusy && cpus ? 1 : title === "Memory used" && memory_bytes ? memory_bytes : null,
       format: (v) => (isNs ? percent(v, 0) : isBytes ? (level ? bytes(v) : `${bytes(v)}/s`) : `${count(v)}/s`),
@@ -205,29 +228,25 @@ function nodeCharts(store: Store, node: number, charts: LineChart[]): Child {
 // All chosen nodes together: least, mean, largest.
 function overview(store: Store, charts: LineChart[]): Child {
   const { model } = store;
-  const { bins, bin_s, begin_s } = model.header.axis;
+  const { bin_s, begin_s } = model.header.axis;
   const shown = shownBins(model);
   if (!model.header.node_series.length || shown === 0) return null;
   const nodes = [...chosenNodes(store).entries()].filter(([, is]) => is).map(([n]) => n);
   if (nodes.length === 0) return null;
   const x = Array.from({ length: shown }, (_, b) => begin_s + (b + 0.5) * bin_s);
   return model.header.node_series.map(({ name, maximum }, s) => {
-    const values = model.f32(`node_series_${s}`);
     const isNs = name.endsWith("_ns");
     const isBytes = name.endsWith("_bytes");
-    const least = new Array<number>(shown).fill(Infinity);
-    const mean = new Array<number>(shown).fill(0);
-    const most = new Array<number>(shown).fill(0);
-    for (const node of nodes) {
-      const cpus = name === "cpu_busy_ns" ? (model.nodes[node].cpus ?? 1) : 1;
-      const factor = isNs ? 1e-9 / bin_s / cpus : maximum ? 1 : 1 / bin_s;
-      for (let b = 0; b < shown; ++b) {
-        const v = values[node * bins + b] * factor;
-        least[b] = Math.min(least[b], v);
-        most[b] = Math.max(most[b], v);
-        mean[b] += v / nodes.length;
-      }
-    }
+    const least = new Array<number | null>(shown).fill(null);
+    const mean = new Array<number | null>(shown).fill(null);
+    const most = new Array<number | null>(shown).fill(null);
+    for (const node of nodes)
+      shownValues(model, s, node).forEach((v, b) => {
+        if (v === null) return; // of all nodes
+        least[b] = Math.min(least[b] ?? v, v);
+        most[b] = Math.max(most[b] ?? v, v);
+        mean[b] = (mean[b] ?? 0) + v / nodes.length;
+      });
     const colour = SERIES_COLOURS[name] ?? "--accent";
     const chart = new LineChart({
       label: `${seriesTitle(name)} of nodes over time`,

@@ -5,7 +5,7 @@ import { clamp, type Span } from "../charts/numbers";
 import { type Band, bandOf, kNoNode, outliersOf, reordered, rowLabel, rowOrder, type Rows, shareOfPaths } from "../charts/rows";
 import { printable, timeRange } from "../core/format";
 import { type Axis, CATEGORIES, type Model } from "../core/model";
-import { binParts, binSeconds } from "../core/over_time";
+import { binParts, binSeconds, partInRun } from "../core/over_time";
 import { RankSet, type Store } from "../core/selection";
 import { regionMask } from "../core/weights";
 import { type Efficiencies, efficienciesOf } from "./efficiency";
@@ -125,9 +125,7 @@ export class Content {
 
   // The share of a bin that lies in the run: less than one for the first and the last bin.
   covered(bin: number): number {
-    const begin = this.axis.begin_s + bin * this.axis.bin_s;
-    const inside = Math.min(begin + this.axis.bin_s, this.model.elapsed) - Math.max(begin, 0);
-    return clamp(inside / this.axis.bin_s, 0.05, 1);
+    return clamp(partInRun(this.axis, this.model.elapsed, bin), 0.05, 1);
   }
 
   binAt(time: number): number {
