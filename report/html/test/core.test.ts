@@ -13,7 +13,7 @@ import { Search, score } from "../src/core/search";
 import { formatHash, parseHash, Store, type Selection, type State } from "../src/core/selection";
 import { parseNodes, parseTime } from "../src/core/selection_bar";
 import { binSeconds, rowSeconds, rowShares } from "../src/core/over_time";
-import { categoryTotals } from "../src/core/totals";
+import { categoryTotals, rangesNote } from "../src/core/totals";
 import { barOf, isCut, isSure } from "../src/gains/card";
 import { changeOfFunction, commandOf, suggestedChanges } from "../src/gains/command";
 import { CATEGORY_COUNT, categorySeconds, computeWeights, weights } from "../src/core/weights";
@@ -346,6 +346,15 @@ test("nodes' rates are of the part of the first and last bin that lies in the ru
   assert.equal(short[10], null);
   const level = node_series.findIndex(({ maximum }) => maximum);
   assert.ok(shownValues(model, level, 0)[10]! > 0, "levels are no rates");
+});
+
+test("what curves have of ranks that share a row depends on what they show", async () => {
+  const each = await sample({ ranks: 8, paths: 100 });
+  assert.equal(rangesNote(each, true, true), "");
+  const shared = await sample({ ranks: 1500, ranksPerNode: 50, paths: 100 });
+  assert.equal(rangesNote(shared, true, false), "of ranges of ranks their mean");
+  assert.equal(rangesNote(shared, true, true), "of ranges of ranks their mean, of memory their largest value");
+  assert.equal(rangesNote(shared, false, true), "of ranges of ranks their largest value");
 });
 
 test("ranks that ended badly are listed where the report has no table of ranks, too", async () => {

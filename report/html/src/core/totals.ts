@@ -109,3 +109,11 @@ export function shownBins(model: Model): number {
   const { bins, bin_s, begin_s } = model.header.axis;
   return Math.max(0, Math.min(bins, Math.ceil((model.elapsed - begin_s) / bin_s)));
 }
+
+// What curves over ranks have of ranks that share a row of the data: of what is counted their mean, of levels their
+// largest value. Empty where each rank has a row of its own.
+export function rangesNote(model: Model, counted: boolean, levels: boolean): string {
+  if (model.header.rows >= model.rankCount) return "";
+  if (!levels) return "of ranges of ranks their mean";
+  return counted ? "of ranges of ranks their mean, of memory their largest value" : "of ranges of ranks their largest value";
+}

@@ -10,7 +10,7 @@ import type { Page, PageHandle } from "../core/page";
 import type { HeldMemory } from "../core/report";
 import type { Selection, Store } from "../core/selection";
 import { binParts } from "../core/over_time";
-import { chosenInRows, shownBins } from "../core/totals";
+import { chosenInRows, rangesNote, shownBins } from "../core/totals";
 import { bandOf, type Band } from "../charts/rows";
 import { HELD_SERIES, heldByLine, heldByNode } from "../memory/held_over_time";
 import { leaksTable, linesTable, nodesTable, ranksTable } from "../memory/held_tables";
@@ -31,7 +31,8 @@ function chosenRanks(store: Store): number[] {
   return out;
 }
 
-// Least, mean and largest value of the chosen ranks in every bin of a series; the mean over ranks, of which a row has several.
+// Least, mean and largest value of the chosen ranks in every bin of a series; the mean over ranks, of which a row may
+// have several. All of these have the row's value, which is that of the one with most.
 export function bandOfSeries(store: Store, series: number): Band {
   const { model } = store;
   const ranksInRow = chosenInRows(store);
@@ -61,6 +62,11 @@ function overTime(store: Store, s: number, label: string): LineChart | null {
     onSelect: (range) => store.select({ time: range }),
     marked: store.selection.time,
   });
+}
+
+function dragNote(model: Model): HTMLElement {
+  const ranges = rangesNote(model, false, true);
+  return el("span", { class: "note" }, ranges ? `${ranges}; ` : null, "drag to choose time");
 }
 
 function rankLink(store: Store, i: number): HTMLElement {
@@ -238,7 +244,7 @@ class MemoryPage implements PageHandle {
     const byLine = this.kept(heldByLine(store));
     const ofRanks = this.kept(overTime(store, seriesOf(store.model, HELD_SERIES), "Held memory of ranks over time"));
     const ofNodes = this.kept(heldByNode(store));
-    const drag = el("span", { class: "note" }, "drag to choose time");
+    const drag = dragNote(store.model);
     return [
       heldTiles(store, memory),
       byLine ? section("Held over time, by line", { aside: el("span", { class: "note" }, "all ranks, means; drag to choose time") }, byLine.root) : null,
@@ -266,7 +272,7 @@ class MemoryPage implements PageHandle {
       rss
         ? section(
             "Resident memory over time",
-            { aside: el("span", { class: "note" }, "drag to choose time") },
+            { aside: dragNote(store.model) },
             rss.root,
           )
         : null,

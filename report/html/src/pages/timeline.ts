@@ -7,6 +7,7 @@ import { plural } from "../core/format";
 import { bindKeys } from "../core/keys";
 import type { Page, PageHandle } from "../core/page";
 import type { Store } from "../core/selection";
+import { rangesNote } from "../core/totals";
 import { Bands } from "../timeline/bands";
 import { cellText, cellTip } from "../timeline/cell";
 import { Content } from "../timeline/content";
@@ -167,16 +168,20 @@ class Timeline implements Strips {
 
   // What the charts are of, where that is not the whole selection.
   private drawNotes(): void {
-    const { chosen, weights, rows, model } = this.content;
-    const several = rows.first.length < model.rankCount;
+    const { chosen, weights, series, model } = this.content;
+    const levels = series.some(({ unit }) => unit === "bytes");
+    const ranges = rangesNote(model, true, levels);
     replace(
       this.bandNote,
-      chosen
-        ? `least, mean, largest over ${plural(
-            weights.reduce((a, b) => a + b, 0),
-            "selected rank",
-          )}${several ? "; of ranges of ranks their mean" : ""}`
-        : `least, mean, largest over ${plural(model.rankCount, "rank")}`,
+      `least, mean, largest over ${
+        chosen
+          ? plural(
+              weights.reduce((a, b) => a + b, 0),
+              "selected rank",
+            )
+          : plural(model.rankCount, "rank")
+      }`,
+      ranges ? `; ${ranges}` : null,
     );
     const ofAllRanks = [this.efficiencies ? "efficiency" : "", this.regions ? "regions" : ""].filter(Boolean);
     replace(
