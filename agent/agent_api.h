@@ -49,10 +49,12 @@ typedef struct clusterprof_mpi_exit {
   uint32_t timed;             /* 1: call wrapper_ended at the end of the wrapper */
   uint64_t
       enter_ns; /* from when on the call counts, if not from its beginning: recording was off then; else 0 */
+  uint64_t paused_ns;  /* for how long the thread's recording had been paused before the call, */
+  uint64_t resumed_ns; /* and when the last pause ended: as in wire::MpiEvent */
 } clusterprof_mpi_exit;
 
 typedef struct clusterprof_agent_api {
-  uint32_t version; /* 9 */
+  uint32_t version; /* 10 */
 
   /* The mapped wire::SegmentHeader, or null. May become null (the child of a fork before it
    * has a segment of its own) and non-null again: read it at each use. */

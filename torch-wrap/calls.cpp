@@ -235,7 +235,9 @@ EndedCall finish(std::uint16_t op, const Group* group, std::uint64_t sent, std::
                  left.time_ns,
                  left.mpi_ns,
                  mpi_wrap::kNoSite,
-                 left.paused != 0};
+                 left.paused != 0,
+                 left.paused_ns,
+                 left.resumed_ns};
   if (call.segment != nullptr && !call.paused) {
     const clusterprof_call_path path = left.path.hash != 0 ? left.path : agent->call_path();
     const std::uint32_t index = group == nullptr ? wire::kNoPath : group->index;

@@ -106,6 +106,24 @@ void count_change(wire::MpiCallUnderWay& record) {
 
 std::uint64_t enter_mpi_off(std::uint32_t op);
 
+[[gnu::noinline]] void note_pauses(ThreadContext& context, std::uint64_t recorded_ns) {
+  std::uint64_t resumed_ns = g_process.resumed_ns.load(std::memory_order_relaxed);
+  if (g_process.only_regions && context.regions != nullptr)
+    resumed_ns = std::max(resumed_ns, context.regions->outside.entered_ns);
+  context.pauses.begin(paused_until(context, recorded_ns), resumed_ns);
+}
+
+// At the end of a call.
+[[gnu::noinline]] void tell_pauses(ThreadContext& context, const wire::MpiCallUnderWay& record,
+                                   std::uint64_t time_ns, clusterprof_mpi_exit& left) {
+  left.paused_ns = context.pauses.paused_ns();
+  left.resumed_ns = context.pauses.resumed_ns;
+  const std::uint64_t until_ns = recorded_clock().at(time_ns);
+  const std::uint64_t from_ns = record.recorded_before_ns.load(std::memory_order_relaxed);
+  context.pauses.end(paused_until(context, until_ns), until_ns > from_ns ? until_ns - from_ns : 0,
+                     context.mpi_paused);
+}
+
 std::uint64_t enter_mpi(const clusterprof_mpi_call* call) {
   ThreadContext& context = t_context;
   wire::ThreadSlot* const slot = slot_of(context);
@@ -141,6 +159,8 @@ std::uint64_t enter_mpi(const clusterprof_mpi_call* call) {
   slot->mpi_op.store(call->op + 1, std::memory_order_release);
   slot->mpi_call.enter_ns.store(time_ns, std::memory_order_relaxed);
   slot->mpi_call.recorded_before_ns.store(clock.at(time_ns), std::memory_order_relaxed);
+  if (may_have_paused()) [[unlikely]]
+    note_pauses(context, clock.at(time_ns));
   count_change(slot->mpi_call);
   return time_ns;
 }
@@ -170,6 +190,7 @@ std::uint64_t enter_mpi_off(std::uint32_t op) {
   record.state.store(context.mpi_paused ? wire::kCallPaused : wire::kCallUndescribed, kRelaxed);
   record.enter_ns.store(clock.off_ns, kRelaxed);
   record.recorded_before_ns.store(clock.at(clock.off_ns), kRelaxed);
+  if (may_have_paused()) note_pauses(context, clock.at(clock.off_ns));
   slot->mpi_op.store(op + 1, std::memory_order_release);
   count_change(record);
   return clock.off_ns;
@@ -199,7 +220,7 @@ clusterprof_mpi_exit leave_mpi_off(ThreadContext& context, wire::ThreadSlot& slo
   count_change(slot.mpi_call);
   context.mpi_depth = 0;
   const std::uint64_t off_ns = slot.mpi_call.enter_ns.load(std::memory_order_relaxed);
-  return {off_ns, 0, segment(), nullptr, 1, 0, nullptr, {}, slot.is_main == 1 ? 0u : 1u, 0, 0};
+  return {off_ns, 0, segment(), nullptr, 1, 0, nullptr, {}, slot.is_main == 1 ? 0u : 1u, 0, 0, 0, 0};
 }
 
 clusterprof_mpi_exit leave_mpi() {
@@ -212,10 +233,10 @@ clusterprof_mpi_exit leave_mpi() {
   // The process was let go during the call, and perhaps attached to again: how much of the call counts is not
   // known.
   if ((slot == nullptr && context.slot != nullptr) || (g_process.attached && context.mpi_depth == 0))
-    return {time_ns, 0, segment(), nullptr, 1, 0, nullptr, {}, 0, 0, 0};
+    return {time_ns, 0, segment(), nullptr, 1, 0, nullptr, {}, 0, 0, 0, 0, 0};
   // Neither is true in the child of a fork that was made inside the call.
   if (slot == nullptr || context.mpi_depth == 0)
-    return {time_ns, 0, segment(), nullptr, 0, 0, nullptr, {}, 0, 0, 0};
+    return {time_ns, 0, segment(), nullptr, 0, 0, nullptr, {}, 0, 0, 0, 0, 0};
   slot->mpi_op.store(0, std::memory_order_relaxed);
   wire::SegmentHeader* const header = g_process.segment.load(std::memory_order_acquire);
   const std::uint64_t enter_ns = slot->mpi_call.enter_ns.load(std::memory_order_relaxed);
@@ -227,9 +248,11 @@ clusterprof_mpi_exit leave_mpi() {
   clusterprof_mpi_exit left = {
       time_ns, before_ns, header, event_ring(context, header),  context.mpi_paused ? 1u : 0u,
       0,       nullptr,   {},     slot->is_main == 1 ? 0u : 1u, context.mpi_timed ? 1u : 0u,
-      0};
+      0,       0,         0};
   if (context.mpi_phase != phase) [[unlikely]]
     cut_to_window(context, slot->mpi_call, left);
+  if (may_have_paused()) [[unlikely]]
+    tell_pauses(context, slot->mpi_call, time_ns, left);
   left.path = context.mpi_path;
   const std::uint64_t spent_ns = left.time_ns - (left.enter_ns != 0 ? left.enter_ns : enter_ns);
   if (left.paused == 0) slot->mpi_time_ns.store(before_ns + spent_ns, std::memory_order_relaxed);
@@ -297,7 +320,7 @@ void count_loss(std::uint32_t reason) {
 
 static_assert(sizeof g_process.record_phase == sizeof(std::uint32_t));
 
-constexpr clusterprof_agent_api kApi = {9,
+constexpr clusterprof_agent_api kApi = {10,
                                         segment,
                                         now_ns,
                                         enter_mpi,

@@ -337,6 +337,8 @@ void begin_region(const RegionDomain& domain, RegionName name, std::int64_t n,
   const Locked locked;
   const std::uint64_t now_ns = monotonic_ns();
   if (!is_held_back()) push_go_on(context, now_ns);
+  const std::uint64_t recorded_ns = recorded_clock().at(now_ns);
+  stack.outside.enter(recorded_ns, g_process.pause_clock.at(recorded_ns), now_ns);
   entry.start = {now_ns, false};
   stack.entry[0] = entry;
   stack.depth = 1;
@@ -407,6 +409,8 @@ void end_region(std::uint64_t domain, bool any, std::uint64_t key) noexcept {
   const std::uint64_t now_ns = end.ns();
   const Locked locked;
   if (!is_held_back()) push_stop(context, now_ns, here.words, here.count);
+  const std::uint64_t recorded_ns = recorded_clock().at(now_ns);
+  stack.outside.leave(recorded_ns, g_process.pause_clock.at(recorded_ns));
   stack.depth = 0;
   if (!is_main(context)) return;
   g_main_is_outside = true;
@@ -464,6 +468,7 @@ void pause_recording() noexcept {
   const Locked locked;
   const std::uint64_t now_ns = monotonic_ns();
   if (stops && is_recording(context)) push_stop(context, now_ns, here.words, here.count);
+  g_process.pause_clock.pause(recorded_clock().at(now_ns));
   g_process.pauses.fetch_add(1, std::memory_order_relaxed);
   g_process.paused.fetch_add(1, std::memory_order_relaxed);
   note_pause_of_main(segment, now_ns);
@@ -479,6 +484,10 @@ void resume_recording() noexcept {
   if (pauses == 0) return;
   const std::uint64_t now_ns = monotonic_ns();
   if (pauses == 1 && context.slot != nullptr && !recording_is_off()) push_go_on(context, now_ns);
+  if (pauses == 1) {
+    g_process.pause_clock.resume(recorded_clock().at(now_ns));
+    g_process.resumed_ns.store(now_ns, std::memory_order_relaxed);
+  }
   g_process.paused.store(pauses - 1, std::memory_order_relaxed);
   note_pause_of_main(segment, now_ns);
 }
@@ -523,6 +532,10 @@ void start_regions(wire::SegmentHeader* segment, const wire::SegmentHeader* pare
     stack.deeper = g_kept.deeper;
   }
   const Locked locked;
+  const std::uint64_t recorded_ns = recorded_clock().at(now_ns);
+  g_process.pause_clock.restart(recorded_ns, g_process.paused.load(std::memory_order_relaxed) != 0);
+  if (slot_of(context) != nullptr && context.regions->depth == 0)
+    context.regions->outside.leave(recorded_ns, g_process.pause_clock.at(recorded_ns));
   g_main_is_outside = !is_main(context) || context.regions->depth == 0;
   note_pause_of_main(segment, now_ns);
 }

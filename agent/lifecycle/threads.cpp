@@ -97,6 +97,7 @@ bool make_memory(ThreadRecord& record, std::int32_t tid, ThreadContext& context)
   context.path_memo = make_path_memo(base + layout.path_memo, of_main_thread);
   context.regions = reinterpret_cast<RegionStack*>(base + layout.regions);
   context.regions->depth = context.regions->deeper = 0;
+  context.regions->outside = {};
   context.openmp = reinterpret_cast<OmpState*>(base + layout.openmp);
   reset_openmp(*context.openmp);
   return true;

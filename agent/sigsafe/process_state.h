@@ -220,6 +220,8 @@ struct ProcessState {
   bool attached;      // from outside, while it ran (lifecycle/attached.cpp); false again after that has ended
   std::atomic<std::uint32_t> paused;  // pauses that the program has begun and not ended
   std::atomic<std::uint32_t> pauses;  // that it has begun
+  PauseClock pause_clock;
+  std::atomic<std::uint64_t> resumed_ns;  // when the last pause ended (CLOCK_MONOTONIC)
   // Whether a window of recording is open, and the clock of recorded time (wire::RecordedClock). Without
   // windows, recording is never off. lifecycle/windows.cpp switches.
   std::atomic<std::uint32_t> record_phase;
@@ -299,6 +301,18 @@ inline bool began_in_this_window(const wire::SegmentHeader* segment, std::uint64
 inline bool has_paused(const ThreadContext& context) noexcept {
   if (g_process.paused.load(std::memory_order_relaxed) != 0) return true;
   return g_process.only_regions && (context.regions == nullptr || context.regions->depth == 0);
+}
+
+// Whether the thread may have been in a pause at any time.
+inline bool may_have_paused() noexcept {
+  return g_process.only_regions || g_process.pauses.load(std::memory_order_relaxed) != 0;
+}
+// How long it was, by that time of recorded_clock(). On the thread itself.
+inline std::uint64_t paused_until(const ThreadContext& context, std::uint64_t recorded_ns) noexcept {
+  const std::uint64_t paused_ns = g_process.pause_clock.at(recorded_ns);
+  return g_process.only_regions && context.regions != nullptr
+             ? paused_ns + context.regions->outside.at(recorded_ns, paused_ns)
+             : paused_ns;
 }
 
 // False while what the thread does is not to be recorded: time, MPI calls, file operations. Call on the

@@ -8,6 +8,7 @@
 
 #include "agent/agent_api.h"
 #include "agent/sigsafe/openmp_state.h"
+#include "agent/sigsafe/pause_clock.h"
 #include "formats/wire/segment.h"
 
 namespace clusterprof::agent {
@@ -53,6 +54,7 @@ struct RegionStack {
   };
   volatile std::uint32_t depth;
   std::uint32_t deeper;  // begun when there was no room: part of the innermost
+  OutsideClock outside;
   Entry entry[kMost];
 };
 
@@ -76,6 +78,7 @@ struct ThreadContext {
   // As a mask: signals of faults that the thread blocks, and that its handler has unblocked for this sample.
   volatile std::uint16_t faults_let_in;
   std::uint32_t mpi_phase;  // ProcessState::record_phase then
+  PausesOfCalls pauses;
   // Estimate of the cost of MPI wrappers (lifecycle/api.cpp): the number of calls since the last timed one;
   // for a timed call, what its wrapper has cost so far and when the call ended; and the usual cost of a
   // wrapper.

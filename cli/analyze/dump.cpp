@@ -203,12 +203,12 @@ void dump_events(const ShardData& data, Text& out) {
   out.table(
       "mpi_events", data.mpi_events.size(),
       "row\trank_row\tthread\tpath\tcommunicator\top\tkind\tflags\tpeer\ttag\tsequence\tenter_ns\texit_ns\t"
-      "start_ns\tmpi_ns\tbytes");
+      "start_ns\tmpi_ns\tbytes\tpaused_ns\tresumed_ns");
   for (std::size_t i = 0; i < data.mpi_events.size(); ++i) {
     const MpiEvent& e = data.mpi_events[i];
     out.row(i, e.rank, e.thread, e.path, e.communicator, data.strings[e.op], kEventKindNames[e.kind],
             unsigned{e.flags}, e.peer, e.tag, std::uint64_t{e.sequence}, e.enter_ns, e.exit_ns, e.start_ns,
-            e.mpi_ns, e.bytes);
+            e.mpi_ns, e.bytes, e.paused_ns, e.resumed_ns);
   }
   out.table("event_gaps", data.event_gaps.size(), "event\tpath\twall_ns\tcpu_ns");
   for (const EventGap& g : data.event_gaps) out.row(g.event, g.path, g.wall_ns, g.cpu_ns);

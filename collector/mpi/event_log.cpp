@@ -253,7 +253,8 @@ void EventLog::Thread::append(const KeptEvent& event, std::span<const GapPathTim
   const auto what = static_cast<std::uint8_t>(
       bit(new_call, kNewCall) | bit(event.peer != last.peer, kPeer) | bit(event.tag != last.tag, kTag) |
       bit(event.bytes != last.bytes, kBytes) | bit(event.start_ns != event.enter_ns, kStart) |
-      bit(!gap.empty(), kGap) | bit(event.mpi_ns != expected_mpi_ns, kMpiTime) |
+      bit(!gap.empty(), kGap) |
+      bit(event.mpi_ns != expected_mpi_ns || event.paused_ns != call.paused_ns, kMpiTime) |
       bit(event.sequence != last.sequence + 1, kSequence));
   bytes.push_back(what);
   put(index);
@@ -268,7 +269,12 @@ void EventLog::Thread::append(const KeptEvent& event, std::span<const GapPathTim
   if ((what & kTag) != 0) put(difference(event.tag, last.tag));
   if ((what & kBytes) != 0) put(event.bytes);
   if ((what & kStart) != 0) put(folded(event.enter_ns - event.start_ns));
-  if ((what & kMpiTime) != 0) put(folded(event.mpi_ns - expected_mpi_ns));
+  if (event.paused_ns != call.paused_ns) call.resumed_ns = event.resumed_ns;
+  if ((what & kMpiTime) != 0) {
+    put(folded(event.mpi_ns - expected_mpi_ns));
+    put(folded(event.paused_ns - call.paused_ns));
+    if (event.paused_ns != call.paused_ns) put(folded(event.enter_ns - event.resumed_ns));
+  }
   if ((what & kSequence) != 0)
     put(folded(static_cast<std::uint64_t>(std::int64_t{event.sequence} - std::int64_t{last.sequence})));
   if ((what & kGap) != 0) {
@@ -280,7 +286,7 @@ void EventLog::Thread::append(const KeptEvent& event, std::span<const GapPathTim
     }
   }
   last = {event.bytes, event.sequence, event.peer, event.tag};
-  call = {event.enter_ns, event.exit_ns, event.mpi_ns};
+  call = {event.enter_ns, event.exit_ns, event.mpi_ns, event.paused_ns, call.resumed_ns};
   ++events;
 }
 
@@ -312,7 +318,13 @@ bool EventLog::Reader::next() {
   if ((what & kTag) != 0) last.tag = number(last.tag);
   if ((what & kBytes) != 0) last.bytes = get();
   event.start_ns = (what & kStart) != 0 ? call.enter_ns - unfolded(get()) : call.enter_ns;
-  call.mpi_ns = (what & kMpiTime) != 0 ? expected_mpi_ns + unfolded(get()) : expected_mpi_ns;
+  call.mpi_ns = expected_mpi_ns;
+  if ((what & kMpiTime) != 0) {
+    call.mpi_ns += unfolded(get());
+    const std::uint64_t paused_ns = call.paused_ns + unfolded(get());
+    if (paused_ns != call.paused_ns) call.resumed_ns = call.enter_ns - unfolded(get());
+    call.paused_ns = paused_ns;
+  }
   last.sequence = (what & kSequence) != 0 ? static_cast<std::uint32_t>(unfolded(get()) + last.sequence)
                                           : last.sequence + 1;
   gap.clear();
@@ -326,6 +338,8 @@ bool EventLog::Reader::next() {
   event.enter_ns = call.enter_ns;
   event.exit_ns = call.exit_ns;
   event.mpi_ns = call.mpi_ns;
+  event.paused_ns = call.paused_ns;
+  event.resumed_ns = call.resumed_ns;
   event.channel = source.channel;
   event.path = source.path;
   event.op = source.op;

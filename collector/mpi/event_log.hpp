@@ -35,6 +35,8 @@ struct KeptEvent {
   std::uint16_t op = 0;
   std::uint8_t kind = 0, flags = 0;
   std::uint32_t communicator_size = 0;
+  // resumed_ns is kept only where paused_ns is not that of the thread's event before; else it is that one's.
+  std::uint64_t paused_ns = 0, resumed_ns = 0;
   friend bool operator==(const KeptEvent&, const KeptEvent&) = default;
 };
 
@@ -130,7 +132,7 @@ class EventLog {
     std::int32_t peer = 0, tag = 0;
   };
   struct Call {
-    std::uint64_t enter_ns = 0, exit_ns = 0, mpi_ns = 0;
+    std::uint64_t enter_ns = 0, exit_ns = 0, mpi_ns = 0, paused_ns = 0, resumed_ns = 0;
   };
   struct Thread {
     std::vector<std::uint8_t> bytes;

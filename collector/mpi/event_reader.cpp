@@ -29,6 +29,8 @@ KeptEvent kept_event(const wire::MpiEvent& event) {
   kept.kind = static_cast<std::uint8_t>(event.kind);
   kept.flags = event.flags;
   kept.communicator_size = event.communicator_size;
+  kept.paused_ns = event.paused_ns;
+  kept.resumed_ns = event.resumed_ns;
   return kept;
 }
 
@@ -145,6 +147,7 @@ bool MpiEventReader::is_sane(const ThreadEvents& thread, const wire::MpiEvent& e
          event.enter_ns <= event.exit_ns && event.exit_ns <= latest_ns &&
          event.exit_ns >= thread.timeline.last_exit_ns() && event.start_ns >= earliest &&
          event.start_ns <= event.exit_ns && event.mpi_ns <= event.enter_ns - earliest &&
+         event.paused_ns <= event.mpi_ns && event.resumed_ns <= event.exit_ns &&
          event.between_ns <= event.enter_ns - earliest &&
          (event.between_ns == 0 ||
           event.between_site < wire::all_mpi_sites(layout.mpi_sites, layout.mpi_ops));

@@ -502,7 +502,7 @@ void ShardBuilder::add_events(const EventLog& events, std::uint32_t rank,
     const auto event = static_cast<std::uint32_t>(data.mpi_events.size());
     data.mpi_events.push_back({rank, thread, path_of[from.path], communicator, name->second, from.kind,
                                from.flags, from.peer, from.tag, from.sequence, from.enter_ns, from.exit_ns,
-                               from.start_ns, from.mpi_ns, from.bytes});
+                               from.start_ns, from.mpi_ns, from.bytes, from.paused_ns, from.resumed_ns});
     const std::size_t first = data.event_gaps.size();
     for (const GapPathTime& time : gap) {
       // Different addresses may be one line.

@@ -18,8 +18,8 @@ inline constexpr const char* kShardFormat = "clusterprof-shard";
 inline constexpr const char* kProfileFormat = "clusterprof-profile";
 
 // The versions that we write, which are also the only ones that we read.
-inline constexpr std::uint32_t kFormatMajor = 2, kFormatMinor = 13;  // of shards
-inline constexpr std::uint32_t kProfileMajor = 3, kProfileMinor = 15;
+inline constexpr std::uint32_t kFormatMajor = 2, kFormatMinor = 14;  // of shards
+inline constexpr std::uint32_t kProfileMajor = 3, kProfileMinor = 16;
 
 // A file that is being written under a temporary name. finish() gives it its final name atomically; if it is
 // destroyed before that, nothing is left behind. While a profile is being written it is locked (flock,

@@ -337,6 +337,7 @@ struct MpiEvent {
   std::uint32_t sequence = 0;
   std::uint64_t enter_ns = 0, exit_ns = 0, start_ns = 0;  // the node's monotonic clock
   std::uint64_t mpi_ns = 0, bytes = 0;
+  std::uint64_t paused_ns = 0, resumed_ns = 0;
   friend bool operator==(const MpiEvent&, const MpiEvent&) = default;
 };
 

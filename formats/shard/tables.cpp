@@ -367,6 +367,8 @@ void visit_events(Archive& archive, Data& data) {
     table.column("start_ns", &MpiEvent::start_ns);
     table.column("mpi_ns", &MpiEvent::mpi_ns);
     table.column("bytes", &MpiEvent::bytes);
+    table.column("paused_ns", &MpiEvent::paused_ns);
+    table.column("resumed_ns", &MpiEvent::resumed_ns);
   });
   archive.table("event_gaps", data.event_gaps, [](auto& table) {
     table.column("event", &EventGap::event);

@@ -67,7 +67,8 @@ struct MpiEvent {
   // of the call that began (or, when persistent, started; or made the last partition ready of) it; else
   // enter_ns.
   std::uint64_t start_ns;
-  std::uint64_t mpi_ns;   // what this thread had spent inside MPI before enter_ns
+  // What this thread had spent before enter_ns inside MPI and in pauses (paused_ns).
+  std::uint64_t mpi_ns;
   std::uint64_t channel;  // identity of the communicator; a window or file has its communicator's
   // Of the message. kCollective, kCollectiveStart: what the rank sent and received; 0 of persistent ones.
   std::uint64_t bytes;
@@ -88,8 +89,11 @@ struct MpiEvent {
   // this one: the call site with the most time, and its time. 0: hardly any.
   std::uint32_t between_site, reserved;
   std::uint64_t between_ns;
+  // For how long recording had been paused before enter_ns, for this thread and by its program (calls that
+  // it made then are no part of its time in MPI), and when the last pause ended.
+  std::uint64_t paused_ns, resumed_ns;
 };
-static_assert(sizeof(MpiEvent) == 88);
+static_assert(sizeof(MpiEvent) == 104);
 
 // If there are too many operations to record all, some are selected: runs of 32 consecutive numbers of each
 // stream. Each level selects about half of what the level before selects. All ranks select the same without

@@ -53,8 +53,8 @@
 namespace clusterprof::wire {
 
 inline constexpr std::uint64_t kSegmentMagic = 0x38'47'45'53'46'52'50'43ull;  // "CPRFSEG8"
-inline constexpr std::uint32_t kWireMajor = 19;
-inline constexpr std::uint32_t kWireMinor = 1;
+inline constexpr std::uint32_t kWireMajor = 20;
+inline constexpr std::uint32_t kWireMinor = 0;
 
 // Why something that was measured was lost. Names: kDropReasonNames.
 enum class DropReason : std::uint32_t {

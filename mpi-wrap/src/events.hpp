@@ -17,6 +17,7 @@ struct EndedCall {
   std::uint32_t site;  // kNoSite: unknown
   // The program has paused recording: the call still takes numbers, but nothing else is noted.
   bool paused = false;
+  std::uint64_t paused_ns = 0, resumed_ns = 0;  // of the pauses before it, see wire::MpiEvent
 };
 
 // What the event of a call describes.
@@ -124,7 +125,7 @@ inline void write_event(const EndedCall& call, wire::MpiEventKind kind, const Op
   event.enter_ns = call.enter_ns;
   event.exit_ns = call.exit_ns;
   event.start_ns = operation.start_ns;
-  event.mpi_ns = call.mpi_ns;
+  event.mpi_ns = call.mpi_ns + call.paused_ns;
   event.channel = operation.channel;
   event.bytes = operation.bytes;
   event.site = call.site;
@@ -140,6 +141,8 @@ inline void write_event(const EndedCall& call, wire::MpiEventKind kind, const Op
   event.between_site = is_long ? between.site : 0;
   event.between_ns = is_long ? between.time_ns : 0;
   event.reserved = 0;
+  event.paused_ns = call.paused_ns;
+  event.resumed_ns = call.resumed_ns;
   between = {};
   call.ring->latest_call = {};
   wire::publish_event(*call.ring);

@@ -63,7 +63,7 @@ bool wanted(void* library) noexcept {
     if (&clusterprof_agent_v1 == nullptr) return false;
     agent = clusterprof_agent_v1();
   }
-  if (agent == nullptr || agent->version != 9 || agent->segment() == nullptr) return false;
+  if (agent == nullptr || agent->version != 10 || agent->segment() == nullptr) return false;
   return library_has_our_interface(library) && find_handles();
 }
 

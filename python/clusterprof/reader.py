@@ -40,7 +40,7 @@ SPAN_ENDS = ["end", "create", "join"]
 PROCESS_ORIGINS = ["unknown", "fork", "exec", "posix_spawn", "shell", "rank", "request"]
 UNRECORDED = [None, "not_visible", "other_c_library", "other_architecture", "libraries_missing", "static_program",
               "privileges", "other_environment", "no_memory", "ended_early", "silent"]
-_SHARD_VERSION, _PROFILE_VERSION = (2, 13), (3, 15)
+_SHARD_VERSION, _PROFILE_VERSION = (2, 14), (3, 16)
 _NONE = 0xFFFFFFFF
 _FILTERS = [h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_FLETCHER32]  # bytes are not shuffled
 _MOST_DEFLATED = 1100  # times; deflate shrinks data to a 1032nd at best

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A program with regions that measures how long they take and prints "name number" lines. It only uses
-// include/clusterprof.h.
+// include/clusterprof.h, and in calls_and_pauses() what mpi-wrap uses.
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -22,6 +23,7 @@
 #include <atomic>
 #include <string>
 
+#include "agent/agent_api.h"
 #include "include/clusterprof.h"
 
 namespace {
@@ -253,6 +255,58 @@ int regions_and_pauses() {
   return 0;
 }
 
+// What MPI calls tell of the pauses since the one before, and between what the truth is.
+int calls_and_pauses() {
+  using Find = const clusterprof_agent_api* (*)();
+  const auto find = reinterpret_cast<Find>(dlsym(RTLD_DEFAULT, "clusterprof_agent_v1"));
+  const clusterprof_agent_api* const agent = find != nullptr ? find() : nullptr;
+  if (agent == nullptr) return 1;
+  const auto make_call = [&] {
+    const clusterprof_mpi_call call = {0, 0, 0, 0, -1, 0, -1, 0, 0, {0}, 0, 0};
+    if (agent->enter_mpi(&call) == 0) exit(2);
+    return agent->leave_mpi();
+  };
+  const auto tell = [](const char* name, std::uint64_t told, std::uint64_t inner, std::uint64_t outer) {
+    printf("%s.told %llu\n%s.inner %llu\n%s.outer %llu\n", name, static_cast<unsigned long long>(told), name,
+           static_cast<unsigned long long>(inner), name, static_cast<unsigned long long>(outer));
+  };
+  const bool only_regions = getenv("CLUSTERPROF_ONLY_REGIONS") != nullptr;
+  spin_ms(10);
+  clusterprof_region_begin("calls");
+  const clusterprof_mpi_exit first = make_call();
+  if (!only_regions && first.paused_ns != 0) return 3;
+  const std::uint64_t before_pause = now_ns();
+  clusterprof_pause();
+  const std::uint64_t in_pause = now_ns();
+  spin_ms(20);
+  if (make_call().paused != 1) return 4;
+  const std::uint64_t still_in_pause = now_ns();
+  clusterprof_resume();
+  const std::uint64_t behind_pause = now_ns();
+  const clusterprof_mpi_exit second = make_call();
+  tell("pause", second.paused_ns - first.paused_ns, still_in_pause - in_pause, behind_pause - before_pause);
+  if (second.resumed_ns < still_in_pause || second.resumed_ns > behind_pause) return 5;
+  const std::uint64_t before_end = now_ns();
+  clusterprof_region_end("calls");
+  const std::uint64_t behind_end = now_ns();
+  spin_ms(10);
+  const std::uint64_t before_next = now_ns();
+  clusterprof_pause();
+  const std::uint64_t in_next = now_ns();
+  spin_ms(10);
+  clusterprof_region_begin("calls");
+  spin_ms(10);
+  const std::uint64_t still_in_next = now_ns();
+  clusterprof_resume();
+  const std::uint64_t behind_next = now_ns();
+  const clusterprof_mpi_exit third = make_call();
+  tell("both", third.paused_ns - second.paused_ns, still_in_next - (only_regions ? behind_end : in_next),
+       behind_next - (only_regions ? before_end : before_next));
+  if (third.resumed_ns < still_in_next || third.resumed_ns > behind_next) return 6;
+  if (make_call().paused_ns != third.paused_ns) return 7;
+  return 0;
+}
+
 std::atomic<bool> thread_runs{false}, thread_may_end{false};
 
 void* spin_in_thread(void*) {
@@ -412,6 +466,7 @@ int main(int argc, char** argv) {
   if (mode == "forks") return forks();
   if (mode == "pauses") return pauses();
   if (mode == "regions_and_pauses") return regions_and_pauses();
+  if (mode == "calls_and_pauses") return calls_and_pauses();
   if (mode == "pauses_of_all") return pauses_of_all();
   if (mode == "parts") return parts();
   if (mode == "cost") return cost();

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "tests/integration/agent/fake_collector.hpp"
 #include "tests/integration/agent/pythons.hpp"
@@ -269,6 +270,14 @@ TEST(Pauses, StopRecordingOfAllThreads) {
       measurements.near(seconds["paused"], exact, 0.05 * thread.seconds() + 0.005, "paused");
     }
   }));
+}
+
+TEST(Pauses, AreToldByMpiCalls) {
+  for (const auto& environment : std::vector<std::vector<std::string>>{{}, {kOnly}}) {
+    const Outcome outcome = run_mode("calls_and_pauses", environment);
+    for (const std::string name : {"pause", "both"})
+      expect_between(outcome, name, static_cast<std::uint64_t>(outcome.numbers.at(name + ".told")));
+  }
 }
 
 TEST(Pauses, LastOutsideOfRegionsWithOnlyRegions) {

@@ -40,7 +40,7 @@ Entry* at(std::uint64_t offset) {
 // The events of one thread.
 struct Events {
   wire::MpiEventRing* ring;
-  wire::MpiEvent* read;  // so far
+  wire::MpiEvent* read;   // so far
   std::uint64_t* agreed;  // beside each of them
   std::size_t count, capacity;
   std::uint64_t enter_ns, mpi_ns;
@@ -176,6 +176,8 @@ clusterprof_mpi_exit leave_mpi() {
                                   kCountedPerCall,
                                   {},
                                   getpid() == gettid() ? 0u : 1u,
+                                  0,
+                                  0,
                                   0,
                                   0};
   if (!paused) events.mpi_ns += exit.time_ns - events.enter_ns;
@@ -355,7 +357,7 @@ void count_drop(std::uint32_t reason) {
 }  // namespace
 
 extern "C" const clusterprof_agent_api* clusterprof_agent_v1(void) {
-  static const clusterprof_agent_api kApi{9,         get_segment,       now_ns,      enter_mpi, leave_mpi,
+  static const clusterprof_agent_api kApi{10,        get_segment,       now_ns,      enter_mpi, leave_mpi,
                                           call_path, add_wrapper_range, mpi_started, mpi_ended, count_drop,
                                           nullptr,   nullptr,           nullptr};
   return &kApi;

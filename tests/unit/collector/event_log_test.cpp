@@ -65,6 +65,9 @@ std::vector<Entry> random_entries(std::size_t count, std::uint64_t seed) {
     return static_cast<T>(random());
   };
   std::map<std::uint32_t, std::uint64_t> time;
+  std::map<std::uint32_t, std::pair<std::uint64_t, std::uint64_t>>
+      pauses;  // how long, and when the last ended
+  std::mt19937_64 random_pause(seed + 1);
   std::vector<Entry> entries;
   for (std::size_t i = 0; i < count; ++i) {
     Entry entry;
@@ -91,6 +94,13 @@ std::vector<Entry> random_entries(std::size_t count, std::uint64_t seed) {
       const std::uint64_t wall_ns = any(std::uint64_t{});
       entry.gap.push_back({any(std::uint32_t{}), wall_ns, std::min(wall_ns, any(std::uint64_t{}))});
     }
+    auto& [paused_ns, resumed_ns] = pauses[entry.thread];
+    if (random_pause() % 4 == 0) {
+      paused_ns += 1 + random_pause() % 100'000;
+      resumed_ns = random_pause();
+    }
+    event.paused_ns = paused_ns;
+    event.resumed_ns = resumed_ns;
     entries.push_back(entry);
   }
   return entries;

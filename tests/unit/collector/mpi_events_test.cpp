@@ -170,7 +170,9 @@ TEST_F(MpiEvents, AreStoredInTheShardUnchanged) {
   receive.kind = MpiEventKind::kReceive;
   receive.flags = wire::kEventNonblocking;
   receive.start_ns = kStart + 1'500'000;
-  receive.mpi_ns = 100'000;
+  receive.mpi_ns = 800'000;
+  receive.paused_ns = 700'000;
+  receive.resumed_ns = kStart + 1'900'000;
   receive.peer = 0;
   receive.channel = 77;  // of a communicator that had no place in the table
   wire::MpiEvent unknown = event(3000, 3000, 1);
@@ -212,7 +214,9 @@ TEST_F(MpiEvents, AreStoredInTheShardUnchanged) {
   expected.enter_ns = kStart + 2'000'000;
   expected.exit_ns = kStart + 2'500'000;
   expected.start_ns = kStart + 1'500'000;
-  expected.mpi_ns = 100'000;
+  expected.mpi_ns = 800'000;
+  expected.paused_ns = 700'000;
+  expected.resumed_ns = kStart + 1'900'000;
   expected.bytes = 0;
   EXPECT_EQ(b, expected);
   EXPECT_EQ(data.ranks[0].mpi_operations, 1234u);

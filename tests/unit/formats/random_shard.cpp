@@ -547,6 +547,8 @@ class Builder {
         event.start_ns = event.enter_ns - std::min<std::uint64_t>(event.enter_ns, below(1000));
         event.mpi_ns = amount();
         event.bytes = amount();
+        event.paused_ns = amount();
+        event.resumed_ns = amount();
         for (std::uint32_t part = below(3); part > 0; --part)
           data_.event_gaps.push_back({static_cast<std::uint32_t>(data_.mpi_events.size()),
                                       below(data_.paths.size()), amount(), amount()});

@@ -199,13 +199,17 @@ TEST_F(EventsOfStretches, OfAFullRingAreCountedAndLeaveTheLevel) {
 
 TEST_F(Events, HoldWhatTheOperationWas) {
   Zeroed<wire::MpiEventRing> ring;
-  const EndedCall ended{segment_.object, ring.object, 10, 20, 5, 3};
+  EndedCall ended{segment_.object, ring.object, 10, 20, 5, 3};
+  ended.paused_ns = 4;
+  ended.resumed_ns = 9;
   const Operation operation{99, 7, 64, 11, 2, 4, 8, 33, wire::kEventNonblocking};
   write_event(ended, wire::MpiEventKind::kSendDone, operation);
   const wire::MpiEvent& event = ring.object->events[0];
   EXPECT_EQ(event.enter_ns, 10u);
   EXPECT_EQ(event.exit_ns, 20u);
-  EXPECT_EQ(event.mpi_ns, 5u);
+  EXPECT_EQ(event.mpi_ns, 9u) << "in MPI and in pauses";
+  EXPECT_EQ(event.paused_ns, 4u);
+  EXPECT_EQ(event.resumed_ns, 9u);
   EXPECT_EQ(event.site, 3u);
   EXPECT_EQ(event.channel, 99u);
   EXPECT_EQ(event.start_ns, 7u);
