@@ -130,6 +130,11 @@ void set_rank_waits(const Trace& trace, const Waits& waits, const Scale& scale, 
   }
 }
 
+bool has_paused(const shard::ShardData& merged) {
+  return std::any_of(merged.ranks.begin(), merged.ranks.end(),
+                     [](const shard::Rank& rank) { return rank.paused_ns > rank.standby_ns; });
+}
+
 // Handles a run that hangs in its first calls: it has no events, but who waits for whom is known.
 void explain_without_events(shard::ShardData& merged) {
   if (merged.calls_under_way.empty()) return;
@@ -200,7 +205,9 @@ void WaitAnalyser::finish(shard::ShardData& merged) {
   merged.time_windows = time_windows(trace, waits, scale, recorded_time);
   merged.critical_times.clear();
   if (trace.level == 0) merged.critical_times = critical_path(trace, waits, activity, recorded_time);
-  if (why_incomplete(trace, matches, merged) == Incomplete::kNo) analysis.ideal_ns = ideal_ns(trace, matches);
+  // Nothing could be compared with it: what others waited for a rank in a pause is in the elapsed time alone.
+  if (!has_paused(merged) && why_incomplete(trace, matches, merged) == Incomplete::kNo)
+    analysis.ideal_ns = ideal_ns(trace, matches);
   set_rank_waits(trace, waits, scale, merged);
   add_unfinished_waits(merged);
   std::vector<shard::Note>& notes = merged.run.notes;

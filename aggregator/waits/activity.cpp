@@ -28,15 +28,23 @@ Interval interval_before(const Trace& trace, const Lane& lane, std::uint32_t cal
   Interval interval;
   if (call == lane.first) {
     interval = {lane.begin_ns, trace.events[call].enter_ns, lane.head_ns};
+    interval.paused_ns = lane.head_paused_ns;
   } else if (call == lane.end) {
     interval = {trace.events[call - 1].exit_ns, lane.end_ns, lane.tail_ns};
+    interval.paused_ns = lane.tail_paused_ns;
   } else {
     const Event &before = trace.events[call - 1], &event = trace.events[call];
     interval = {before.exit_ns, event.enter_ns, event.useful_ns - before.useful_ns};
   }
-  interval.useful_ns = std::clamp<std::int64_t>(
-      interval.useful_ns, 0, std::max<std::int64_t>(interval.end_ns - interval.begin_ns, 0));
+  const std::int64_t length_ns = std::max<std::int64_t>(interval.end_ns - interval.begin_ns, 0);
+  interval.useful_ns = std::clamp<std::int64_t>(interval.useful_ns, 0, length_ns);
   interval.ran_ns = interval.useful_ns;
+  if (!trace.pauses.empty() && call != lane.end) {
+    const auto pause = std::lower_bound(trace.pauses.begin(), trace.pauses.end(), call,
+                                        [](const Pause& row, std::uint32_t e) { return row.event < e; });
+    if (pause != trace.pauses.end() && pause->event == call) interval.paused_ns += pause->ns;
+  }
+  interval.paused_ns = std::min(interval.paused_ns, length_ns - interval.useful_ns);
   if (trace.lacks_processor.empty() || call == lane.end) return interval;
   double lacked_ns = 0;
   for (auto gap = std::lower_bound(trace.gaps.begin(), trace.gaps.end(), call,
@@ -124,7 +132,7 @@ void ActivityReader::add_calls(const Lane& lane, std::uint32_t call, double ns, 
 
 std::int64_t ActivityReader::read(const Lane& lane, std::uint32_t next, std::int64_t from_ns,
                                   std::int64_t to_ns, std::uint32_t max_calls, Activity& activity) const {
-  const RecordedTime::OfRank recorded = recorded_time_.of(lane.rank);
+  const RecordedTime::OfLane recorded = recorded_time_.of(lane);
   std::int64_t until = to_ns;  // what is left to look at ends here
   for (std::uint32_t calls = 0;; ++calls) {
     if (calls == max_calls) return std::max(until, from_ns);
@@ -139,6 +147,10 @@ std::int64_t ActivityReader::read(const Lane& lane, std::uint32_t next, std::int
       // Calls without events: one-sided calls, polling calls, or calls that the sample of events left out.
       if (useful < 1) add_calls(lane, next, ns * (1 - useful), told_ns * (1 - useful), activity);
     }
+    if (const std::int64_t paused_ns =
+            recorded.paused_between(std::max(from_ns, gap.begin_ns), std::min(until, gap.end_ns));
+        paused_ns > 0)
+      activity.add(0, static_cast<double>(paused_ns));
     until = std::min(until, gap.begin_ns);
     if (until <= from_ns || next == lane.first) return from_ns;
 

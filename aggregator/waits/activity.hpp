@@ -33,9 +33,10 @@ class ActivityReader {
  public:
   ActivityReader(const Trace& trace, const Waits& waits, const RecordedTime& recorded_time);
 
-  // Adds what the lane did from `from_ns` until `to_ns`, but what was left out on standby. `next` is the
-  // first event of the first call that was entered at to_ns or later (lane.end: there is none). Looks only at
-  // the last max_calls calls. Returns the time at which the part that it looked at begins.
+  // Adds what the lane did from `from_ns` until `to_ns`, but what was left out on standby; pauses have path
+  // 0. `next` is the first event of the first call that was entered at to_ns or later (lane.end: there is
+  // none). Looks only at the last max_calls calls. Returns the time at which the part that it looked at
+  // begins.
   std::int64_t read(const Lane& lane, std::uint32_t next, std::int64_t from_ns, std::int64_t to_ns,
                     std::uint32_t max_calls, Activity& activity) const;
 
@@ -63,6 +64,7 @@ class ActivityReader {
 struct Interval {
   std::int64_t begin_ns = 0, end_ns = 0, useful_ns = 0;
   std::int64_t ran_ns = 0;  // useful_ns but for the time without a processor, as far as samples showed that
+  std::int64_t paused_ns = 0;  // of the interval, not of useful_ns
 };
 [[nodiscard]] Interval interval_before(const Trace& trace, const Lane& lane, std::uint32_t call);
 

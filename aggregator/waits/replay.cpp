@@ -60,7 +60,7 @@ std::vector<shard::CriticalTime> critical_path(const Trace& trace, const Waits& 
   for (const Lane& other : trace.lanes)
     if (other.thread == 0 && (lane == nullptr || other.end_ns > lane->end_ns)) lane = &other;
   if (lane == nullptr) return {};
-  RecordedTime::OfRank recorded = recorded_time.of(lane->rank);
+  RecordedTime::OfLane recorded = recorded_time.of(*lane);
   Activity here;
   const auto charge = [&] {
     for (const PathTime& row : here.paths) sums[{lane->rank, row.path}] += row.ns;
@@ -105,7 +105,7 @@ std::vector<shard::CriticalTime> critical_path(const Trace& trace, const Waits& 
       charge();
       until = wait.end_ns;
       lane = &trace.lanes[trace.events[wait.cause].lane];
-      recorded = recorded_time.of(lane->rank);
+      recorded = recorded_time.of(*lane);
       next = trace.call_begin(wait.cause);
       continue;
     }
@@ -151,7 +151,7 @@ std::vector<shard::TimeWindow> time_windows(const Trace& trace, const Waits& wai
   std::vector<double> startup(count, width), own_startup(count);
   for (const Lane& lane : trace.lanes) {
     if (lane.thread != 0) continue;
-    const RecordedTime::OfRank recorded = recorded_time.of(lane.rank);
+    const RecordedTime::OfLane recorded = recorded_time.of(lane);
     one.assign(count, 0);
     for (std::uint32_t e = lane.first;; e = trace.call_end(e)) {
       const Interval gap = interval_before(trace, lane, e);

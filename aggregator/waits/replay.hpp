@@ -14,19 +14,19 @@
 
 namespace clusterprof::aggregator::waits {
 
-// Returns the elapsed time if transfers took no time and all dependences stayed. The trace must be complete:
-// no event is lost, and each rank's clock advances in useful time only. 0: not known, because the events
-// contradict each other.
+// Returns the elapsed time if transfers took no time, there were no pauses, and all dependences stayed. The
+// trace must be complete: no event is lost, and each rank's clock advances in useful time only. 0: not known,
+// because the events contradict each other.
 [[nodiscard]] std::uint64_t ideal_ns(const Trace& trace, const Matches& matches);
 
 // Walks back from the end of the last rank; at each wait it goes on at the rank that ended the wait. Leaves
-// out what was outside of windows of recording. Rows by rank, then path.
+// out what was not recorded: outside of windows of recording, and in pauses. Rows by rank, then path.
 [[nodiscard]] std::vector<shard::CriticalTime> critical_path(const Trace& trace, const Waits& waits,
                                                              const ActivityReader& activity,
                                                              const RecordedTime& recorded_time);
 
 // Divides the time from the first rank's start to the last rank's end into up to 64 windows. What no rank
-// recorded, with windows of recording, counts as startup.
+// recorded counts as startup.
 [[nodiscard]] std::vector<shard::TimeWindow> time_windows(const Trace& trace, const Waits& waits,
                                                           const Scale& scale,
                                                           const RecordedTime& recorded_time);

@@ -120,6 +120,20 @@ std::uint32_t Trace::first_entered(const Lane& lane, std::int64_t time_ns) const
       events.begin());
 }
 
+std::span<const Pause> Trace::pauses_of(const Lane& lane) const {
+  const auto before = [](const Pause& pause, std::uint32_t e) { return pause.event < e; };
+  const auto first = std::lower_bound(pauses.begin(), pauses.end(), lane.first, before);
+  return {first, std::lower_bound(first, pauses.end(), lane.end, before)};
+}
+
+std::pair<std::int64_t, std::int64_t> Trace::times_of(const Lane& lane, const Pause& pause) const {
+  const std::int64_t begin_ns = pause.event == lane.first ? lane.begin_ns : events[pause.event - 1].exit_ns;
+  const std::int64_t room_ns = std::max<std::int64_t>(events[pause.event].enter_ns - begin_ns, 0);
+  const std::int64_t ns = std::min(pause.ns, room_ns);
+  const std::int64_t until_ns = begin_ns + room_ns - std::min(pause.before_enter_ns, room_ns - ns);
+  return {until_ns - ns, until_ns};
+}
+
 void TraceBuilder::add(const shard::ShardData& shard) {
   const auto first_source = static_cast<std::uint32_t>(sources_.size());
   for (const shard::Rank& rank : shard.ranks) sources_.push_back({rank, shard.nodes[rank.node].name, 0});
@@ -181,7 +195,9 @@ void TraceBuilder::add(const shard::ShardData& shard) {
     row.enter_ns = signed_ns(event.enter_ns);
     row.exit_ns = std::max(row.enter_ns, signed_ns(event.exit_ns));
     row.useful_ns = row.enter_ns - signed_ns(event.mpi_ns);
-    if (before != nullptr && before->rank == event.rank && before->thread == event.thread) {
+    const bool is_same_thread =
+        before != nullptr && before->rank == event.rank && before->thread == event.thread;
+    if (is_same_thread) {
       const Event& last = part.events[part.events.size() - 2];
       // Calls of a thread do not overlap, whatever the file says.
       row.enter_ns = before->enter_ns == event.enter_ns && before->exit_ns == event.exit_ns
@@ -189,8 +205,11 @@ void TraceBuilder::add(const shard::ShardData& shard) {
                          : std::max(row.enter_ns, last.exit_ns);
       row.exit_ns = std::max(row.enter_ns, row.exit_ns);
     }
-    before = &event;
     row.start_ns = std::min(row.enter_ns, signed_ns(event.start_ns));
+    if (event.paused_ns != (is_same_thread ? before->paused_ns : 0))
+      part.pauses.push_back({static_cast<std::uint32_t>(part.events.size() - 1), signed_ns(event.paused_ns),
+                             signed_ns(event.resumed_ns)});
+    before = &event;
     row.sequence = event.sequence;
     row.path = new_path[event.path];
     row.channel = event.communicator == kNone ? kNone : channel_of(event.communicator, event.rank);
@@ -343,12 +362,14 @@ void TraceBuilder::add_call_sizes(const shard::ShardData& merged, const NewRows&
 // Moves the events of a part to their lanes in the trace and translates them to rows of the merged tables.
 void TraceBuilder::take_events(const shard::ShardData& merged, const NewRows& rows, Part part,
                                const std::vector<std::uint32_t>& lane_of, Trace& trace) {
-  std::size_t gap = 0;
+  std::size_t gap = 0, pause = 0;
   for (std::uint32_t l = 0; l < part.lanes.size(); ++l) {
     const Lane& old = part.lanes[l];
     const std::uint32_t lane = lane_of[l];
     std::uint32_t next = lane == kNone ? 0 : trace.lanes[lane].first;
     while (gap < part.gaps.size() && part.gaps[gap].event < old.first) ++gap;
+    PausedUntil paused;
+    std::int64_t told_ns = 0;  // of its pauses, by events that are kept
     if (trace.level != 0 && lane != kNone)
       add_call_sizes(merged, rows, part, old, trace.lanes[lane].rank, trace);
     for (std::uint32_t e = old.first; e < old.end; ++e) {
@@ -357,7 +378,14 @@ void TraceBuilder::take_events(const shard::ShardData& merged, const NewRows& ro
         if (lane != kNone && next < trace.lanes[lane].end)
           trace.gaps.push_back(
               {next, rows.path[part.gaps[gap].path], part.gaps[gap].wall_ns, part.gaps[gap].cpu_ns});
+      for (; pause < part.pauses.size() && part.pauses[pause].event <= e; ++pause)
+        paused = part.pauses[pause];
       if (lane == kNone || !is_selected(merged, rows, trace, trace.level, part, e)) continue;
+      if (paused.paused_ns > told_ns) {
+        trace.pauses.push_back({next, paused.paused_ns - told_ns,
+                                std::max<std::int64_t>(part.events[e].enter_ns - paused.resumed_ns, 0)});
+        told_ns = paused.paused_ns;
+      }
       if (!part.bytes.empty()) trace.bytes[next] = part.bytes[e];
       Event& event = trace.events[next++] = part.events[e];
       event.lane = lane;
@@ -405,12 +433,15 @@ std::int64_t most_since_start(const shard::ShardData& merged, const Trace& trace
            trace.events[lane.end - 1].exit_ns;
 
   std::int64_t most_ns = std::numeric_limits<std::int64_t>::max();
-  std::int64_t left_out_ns = signed_ns(windows[0].begin_ns), calls_ns = 0;
+  std::int64_t left_out_ns = signed_ns(windows[0].begin_ns), calls_ns = 0, paused_ns = 0;
   std::size_t window = 0;
+  const std::span<const Pause> pauses = trace.pauses_of(lane);
+  auto pause = pauses.begin();
   for (std::uint32_t e = lane.first; e != lane.end; e = trace.call_end(e)) {
     const Event& event = trace.events[e];
+    for (; pause != pauses.end() && pause->event <= e; ++pause) paused_ns += pause->ns;
     // Before the event's end. A call that lasts over several windows counts as one stretch.
-    const std::int64_t most_left_out_ns = event.exit_ns - event.useful_ns - calls_ns + init_ns;
+    const std::int64_t most_left_out_ns = event.exit_ns - event.useful_ns - calls_ns - paused_ns + init_ns;
     for (; window + 1 != windows.size(); ++window) {
       const std::int64_t until_next_ns =
           left_out_ns + signed_ns(windows[window + 1].begin_ns) - signed_ns(windows[window].end_ns);
@@ -447,11 +478,19 @@ void set_begin_and_end(const shard::ShardData& merged, Trace& trace) {
     lane.head_ns = first.enter_ns - lane.begin_ns - mpi_before;
     lane.end_ns = std::max(lane.begin_ns + signed_ns(rank.elapsed_ns), last.exit_ns);
     const std::int64_t mpi_until = last.exit_ns - last.useful_ns;
-    // With windows of recording, mpi_until has what was left out before the last event, too.
+    // mpi_until has what was not recorded before the last event, too.
+    const std::int64_t standby_ns = signed_ns(rank.standby_ns);
+    const std::int64_t left_out_ns = std::max(signed_ns(rank.paused_ns), standby_ns);
     lane.tail_ns = std::max<std::int64_t>(
         lane.end_ns - last.exit_ns -
-            std::max<std::int64_t>(signed_ns(rank.mpi_ns) + signed_ns(rank.standby_ns) - mpi_until, 0),
+            std::max<std::int64_t>(signed_ns(rank.mpi_ns) + left_out_ns - mpi_until, 0),
         0);
+    // Where the program ended in a pause; what is more is of a program that the process executed before.
+    std::int64_t paused_ns = left_out_ns - standby_ns;
+    for (const Pause& pause : trace.pauses_of(lane)) paused_ns -= std::min(pause.ns, paused_ns);
+    lane.tail_paused_ns = std::min(paused_ns, lane.end_ns - last.exit_ns);
+    lane.head_paused_ns = std::clamp<std::int64_t>(lane.head_ns, 0, paused_ns - lane.tail_paused_ns);
+    lane.head_ns -= lane.head_paused_ns;
   }
 }
 
@@ -537,6 +576,8 @@ Trace TraceBuilder::finish(const shard::ShardData& merged) {
   std::sort(trace.gaps.begin(), trace.gaps.end(), [](const Gap& a, const Gap& b) {
     return std::tie(a.event, a.path, a.wall_ns, a.cpu_ns) < std::tie(b.event, b.path, b.wall_ns, b.cpu_ns);
   });
+  std::sort(trace.pauses.begin(), trace.pauses.end(),
+            [](const Pause& a, const Pause& b) { return a.event < b.event; });
   set_begin_and_end(merged, trace);
   set_init_and_finalize(merged, trace);
   set_paths(merged, trace);

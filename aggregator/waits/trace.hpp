@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <map>
 #include <new>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -35,7 +36,8 @@ bool always_synchronises(std::string_view op);
 // enter_ns and exit_ns never decrease.
 struct Event {
   std::int64_t enter_ns = 0, exit_ns = 0, start_ns = 0;
-  std::int64_t useful_ns = 0;  // what the thread had spent outside MPI at enter_ns; only differences count
+  // What the thread had spent outside MPI at enter_ns while it was recorded; only differences count.
+  std::int64_t useful_ns = 0;
   std::uint32_t sequence = 0;
   std::uint32_t path = 0;         // row of the merged paths
   std::uint32_t channel = kNone;  // row of Trace::channels
@@ -57,6 +59,14 @@ struct Gap {
   float cpu_ns = 0;  // of it, on a processor
 };
 
+// The pauses of the recording between a call (its first event) and the thread's event before, if there were
+// any. Where they were is known of the last one: all count as one that ended then.
+struct Pause {
+  std::uint32_t event = 0;
+  std::int64_t ns = 0;
+  std::int64_t before_enter_ns = 0;  // it ended so long before the call
+};
+
 // The events of one thread: rows first .. end of Trace::events, in order of time.
 struct Lane {
   std::uint32_t rank = 0, node = 0;  // rows of the merged tables
@@ -65,6 +75,8 @@ struct Lane {
   // Of the rank (thread 0), else of the events. head_ns and tail_ns are times outside MPI before the first
   // and after the last event.
   std::int64_t begin_ns = 0, end_ns = 0, head_ns = 0, tail_ns = 0;
+  // Pauses that no event tells of: from begin_ns on, and up to end_ns.
+  std::int64_t head_paused_ns = 0, tail_paused_ns = 0;
   std::uint32_t init_path = 0;  // call site of the rank's MPI_Init; 0 not known
   // When the rank was in MPI_Init and MPI_Finalize, since begin_ns; empty where not known.
   struct Stretch {
@@ -110,6 +122,7 @@ struct ClearedAllocator {
 struct Trace {
   std::vector<Event, ClearedAllocator<Event>> events;  // by lane, then time
   std::vector<Gap> gaps;                               // by event, then path
+  std::vector<Pause> pauses;                           // by event
   std::vector<std::uint64_t> bytes;                    // of messages, per event; empty unless asked for
   std::vector<Lane> lanes;                             // by rank, then thread
   std::vector<Channel> channels;
@@ -165,6 +178,9 @@ struct Trace {
   [[nodiscard]] const Lane* main_lane(const Lane& lane) const;
   // The first event of the lane that was entered at that time or later; lane.end: none.
   [[nodiscard]] std::uint32_t first_entered(const Lane& lane, std::int64_t time_ns) const;
+  // Those of a lane, and from when to when one of them counts.
+  [[nodiscard]] std::span<const Pause> pauses_of(const Lane& lane) const;
+  [[nodiscard]] std::pair<std::int64_t, std::int64_t> times_of(const Lane& lane, const Pause& pause) const;
 };
 
 // Builds a trace from the shards. The result does not depend on their order.
@@ -194,10 +210,15 @@ class TraceBuilder {
     std::string node;
     std::uint64_t events = 0;
   };
+  struct PausedUntil {  // how long a thread had been paused by then, and when the last pause ended
+    std::uint32_t event = 0;
+    std::int64_t paused_ns = 0, resumed_ns = 0;
+  };
   struct Part {  // one shard; lane of its events: row of lanes, with rank: row of sources_
     std::vector<Event> events;
     std::vector<std::uint64_t> bytes;  // per event, or empty
     std::vector<Gap> gaps;
+    std::vector<PausedUntil> pauses;  // by event, where it is not that of the thread's event before
     std::vector<Lane> lanes;
   };
   struct Number {  // of a rank in a communicator, see shard::GroupNumber

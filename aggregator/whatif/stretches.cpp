@@ -140,6 +140,15 @@ StretchTrace trace_of_stretches(Trace adjusted, const std::vector<TimeSpan>& str
       lane.end_ns = adjusted.events[end - 1].exit_ns;
       auto gap = std::lower_bound(adjusted.gaps.begin(), adjusted.gaps.end(), first,
                                   [](const waits::Gap& row, std::uint32_t e) { return row.event < e; });
+      for (const waits::Pause& pause : adjusted.pauses_of(whole)) {
+        if (pause.event > first && pause.event < end)
+          trace.pauses.push_back({lane.first + (pause.event - first), pause.ns, pause.before_enter_ns});
+        if (pause.event != first) continue;
+        const auto [from_ns, to_ns] = adjusted.times_of(whole, pause);
+        lane.head_paused_ns =
+            std::clamp<std::int64_t>(to_ns - std::max(from_ns, lane.begin_ns), 0, lane.head_ns);
+        lane.head_ns -= lane.head_paused_ns;
+      }
       for (std::uint32_t e = first; e < end; ++e) {
         for (; gap != adjusted.gaps.end() && gap->event == e; ++gap)
           // What samples say of the time before the first call may be of long before.

@@ -87,6 +87,7 @@ double median(std::vector<double>& values) {
 struct Stretch {
   std::int64_t useful_ns = 0;          // outside MPI
   std::int64_t calls_ns = 0;           // in calls without events
+  std::int64_t paused_ns = 0;          // nobody knows what it did then: no change makes that shorter
   std::uint32_t first = 0, count = 0;  // rows of Recording::parts: shares of useful_ns
 };
 struct Part {
@@ -423,7 +424,7 @@ class ChangedCosts {
       rest_ns -= static_cast<double>(joins[i].own_ns + joins[i].waited_ns);
     }
     const bool polled = call != lane.end && r_.elastic[call];
-    const double calls_ns = polled ? 0.0 : static_cast<double>(stretch.calls_ns);
+    const auto calls_ns = static_cast<double>((polled ? 0 : stretch.calls_ns) + stretch.paused_ns);
     // Calls without events before the last join are in what was spent until then.
     clock_ns += rest_ns > 0 ? rest_ns * own + calls_ns : std::max(rest_ns + calls_ns, 0.0);
     with_threads_[key_of(r_.trace.events[lane.first].lane, call)] =
@@ -437,8 +438,9 @@ class ChangedCosts {
   }
   [[nodiscard]] std::int64_t before(const Lane& lane, std::uint32_t call) const {
     const bool polled = call != lane.end && r_.elastic[call];
-    return std::llround(std::min(useful_ns(lane, call), 4e18)) +
-           (polled ? 0 : r_.stretch(lane, call).calls_ns);
+    const Stretch& stretch = r_.stretch(lane, call);
+    return std::llround(std::min(useful_ns(lane, call), 4e18)) + (polled ? 0 : stretch.calls_ns) +
+           stretch.paused_ns;
   }
   [[nodiscard]] std::int64_t recorded_enter(std::uint32_t e) const { return r_.recorded_enter(e); }
   [[nodiscard]] bool waits_for_receive(std::uint32_t e) const { return r_.waits_for_receive[e]; }
@@ -908,7 +910,8 @@ void WhatIf::State::find_stretches() {
     Stretch& stretch =
         call == lane.end ? recording.tail[trace.events[lane.first].lane] : recording.before[call];
     stretch.useful_ns = gap.useful_ns;
-    stretch.calls_ns = std::max<std::int64_t>(gap.end_ns - gap.begin_ns, 0) - gap.useful_ns;
+    stretch.paused_ns = gap.paused_ns;
+    stretch.calls_ns = std::max<std::int64_t>(gap.end_ns - gap.begin_ns, 0) - gap.useful_ns - gap.paused_ns;
     if (call == lane.end) return;
     const shard::Path& path = merged.paths[trace.events[call].path];
     if (call != lane.first && path.frame != kNone) {
@@ -1899,7 +1902,10 @@ void WhatIf::State::use_processors(const ChangedCosts& costs, const std::vector<
       outcome.elapsed_s = std::max(outcome.elapsed_s, other_s + outcome.nodes[n].ran_s / processors[n]);
   outcome.limited_s = outcome.elapsed_s - replayed_s;
   for (std::uint32_t r = 0; r < merged.ranks.size(); ++r)
-    at_node(r).wanted += std::max(outcome.elapsed_s - seconds(useful_ns[r]), 0.0) * wanted_in_calls[r];
+    at_node(r).wanted += std::max(outcome.elapsed_s - seconds(useful_ns[r]) -
+                                      seconds(static_cast<double>(merged.ranks[r].paused_ns)),
+                                  0.0) *
+                         wanted_in_calls[r];
   for (NodeUse& node : outcome.nodes)
     node.wanted = outcome.elapsed_s > 0 ? node.wanted / outcome.elapsed_s : 0;
 }

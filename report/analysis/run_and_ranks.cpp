@@ -395,7 +395,8 @@ void find_efficiency(const ShardData& data, const RankOrder& order, Analysis& an
     threads.communication = largest_of_threads / analysis.focus_s;
     threads.parallel = *threads.load_balance * *threads.communication;
   }
-  // The replay does not know about pauses, nor about what is between windows of recording.
+  // The replay has no pauses, and T may have waits for a rank in one; nor does it know what is between
+  // windows of recording.
   if (!data.wait_analysis.done || data.wait_analysis.ideal_ns == 0 || least_paused_s > 0 ||
       analysis.run.standby || !analysis.run.windows.empty())
     return;

@@ -451,6 +451,103 @@ TEST(CriticalPathTest, HasOnlyWhatWasRecorded) {
       << "rank 0 has 2 ms more before its window ends";
 }
 
+// Both ranks read their input for 540 ms in a pause. Then there are ten steps of 10 ms, in which rank 1 works
+// for 9 ms and rank 0 for 5.
+TEST(CriticalPathTest, HasNoPauses) {
+  MadeRun run(2);
+  for (std::uint32_t i = 0; i < 10; ++i)
+    for (std::int32_t r = 0; r < 2; ++r) {
+      const std::int64_t begin = (540 + 10 * std::int64_t{i}) * kMs, work = (r == 0 ? 5 : 9) * kMs;
+      MadeEvent barrier = barrier_after(begin + work, begin + 10 * kMs, i, {{"work", work}});
+      if (i == 0) barrier.paused_ns = barrier.resumed = begin;
+      run.add(r, barrier);
+    }
+  const shard::ShardData data = run.analyse();
+  EXPECT_EQ(critical_of(data),
+            (Rows{{"0 MPI_Barrier", kMs}, {"1 MPI_Barrier", 9 * kMs}, {"1 work", 90 * kMs}}));
+  EXPECT_EQ(data.wait_analysis.ideal_ns, 0u) << "there is nothing to compare it with";
+  ASSERT_EQ(data.time_windows.size(), 64u);
+  for (std::size_t i = 0; i < data.time_windows.size(); ++i) {
+    const shard::TimeWindow& window = data.time_windows[i];
+    EXPECT_NEAR(static_cast<double>(window.startup_ns), i < 54 ? 10e6 : 0, 10);
+    EXPECT_NEAR(window.useful_max_ns, i < 54 ? 0 : 9e6, 10);
+    EXPECT_NEAR(window.useful_mean_ns, i < 54 ? 0 : 7e6, 10);
+  }
+}
+
+// 30 ms before the call, 49 ms behind the last one, and 5 ms of a program that was executed before.
+TEST(CriticalPathTest, HasNoPausesThatNoEventTellsOf) {
+  MadeRun run(1);
+  MadeEvent barrier = barrier_after(50 * kMs, 51 * kMs, 0, {{"work", 10}});
+  barrier.paused_ns = 30 * kMs;
+  barrier.resumed = 40 * kMs;
+  run.add(0, barrier);
+  run.ends[0] = 100 * kMs;
+  run.other_pauses[0] = 54 * kMs;
+  const shard::ShardData data = run.analyse();
+  EXPECT_EQ(critical_of(data), (Rows{{"0 MPI_Barrier", kMs}, {"0 work", 15 * kMs}}));
+  double useful_ns = 0, left_ns = 0;
+  for (const shard::TimeWindow& window : data.time_windows) {
+    useful_ns += window.useful_mean_ns;
+    left_ns += static_cast<double>(window.end_ns - window.begin_ns) - static_cast<double>(window.startup_ns);
+  }
+  EXPECT_NEAR(useful_ns, 15e6, 1e3);
+  EXPECT_NEAR(left_ns, 16e6, 1e3);
+}
+
+// A helper thread has pauses of its own: with --only-regions it may be outside of all regions alone.
+TEST(RootCausesTest, EachThreadHasItsOwnPauses) {
+  MadeRun run(2);
+  MadeEvent first = sends(1, 10 * kMs, 11 * kMs, 0, {}), second = sends(1, 51 * kMs, 52 * kMs, 1, {});
+  first.thread = second.thread = 1;
+  second.gap = {{"help", 10 * kMs}};
+  second.paused_ns = 30 * kMs;
+  second.resumed = 46 * kMs;
+  run.add(0, sends(1, 1 * kMs, 1 * kMs, 2, {}));
+  run.add(0, first);
+  run.add(0, second);
+  run.add(1, receives(0, 12 * kMs, 12 * kMs, 0, {}));
+  run.add(1, receives(0, 12 * kMs, 52 * kMs, 1, {}));
+  // From 12 to 16 and from 46 to 51 it was not paused.
+  EXPECT_EQ(waits_of(run.analyse()),
+            (Rows{{"1 MPI_Recv late_sender 0 ?", 30 * kMs}, {"1 MPI_Recv late_sender 0 help", 9 * kMs}}));
+}
+
+// Rank 0 has the same work as rank 1, and pauses for 30 ms in between.
+TEST(RootCausesTest, WhatHappenedInAPauseIsNotKnown) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r) run.collective(r, "MPI_Barrier", 10 * kMs, 11 * kMs, 0);
+  MadeEvent late = barrier_after(43 * kMs, 44 * kMs, 1, {{"work", 2 * kMs}});
+  late.paused_ns = 30 * kMs;
+  late.resumed = 42 * kMs;
+  run.add(0, late);
+  run.add(1, barrier_after(13 * kMs, 44 * kMs, 1, {{"work", 2 * kMs}}));
+  const shard::ShardData data = run.analyse();
+  EXPECT_EQ(waits_of(data), (Rows{{"1 MPI_Barrier wait_at_barrier 0 ?", 29 * kMs},
+                                  {"1 MPI_Barrier wait_at_barrier 0 work", 1 * kMs}}));
+  EXPECT_EQ(roots_of(data), (Rows{{"0 ?", 30 * kMs}}));
+}
+
+// Of a run on standby: 100 ms before the window and 20 in a pause in it were not recorded.
+TEST(RootCausesTest, AWindowMayHaveAPause) {
+  MadeRun run(2);
+  run.add(0, barrier_after(110 * kMs, 151 * kMs, 0, {{"short", 10}}));
+  MadeEvent late = barrier_after(150 * kMs, 151 * kMs, 0, {{"long", 30}});
+  late.paused_ns = 20 * kMs;
+  late.resumed = 140 * kMs;
+  run.add(1, late);
+  std::vector<shard::ShardData> shards = run.shards();
+  shards[0].run.standby = true;
+  for (shard::MpiEvent& event : shards[0].mpi_events) event.mpi_ns += 100 * kMs;
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    shards[0].recording_windows.push_back({r, 100 * kMs, 151 * kMs});
+    shards[0].ranks[r].standby_ns = 100 * kMs;
+    shards[0].ranks[r].paused_ns += 100 * kMs;
+  }
+  EXPECT_EQ(waits_of(MadeRun::analyse(shards)), (Rows{{"0 MPI_Barrier wait_at_barrier 1 ?", 20 * kMs},
+                                                      {"0 MPI_Barrier wait_at_barrier 1 long", 20 * kMs}}));
+}
+
 // Rank 1 began its work before the window, and 100 ms of it were not recorded.
 TEST(RootCausesTest, TheFirstWaitOfAWindowIsChargedToTheWorkInIt) {
   MadeRun run(2);

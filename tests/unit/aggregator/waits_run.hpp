@@ -38,6 +38,8 @@ struct MadeEvent {
   // in work(), without a processor.
   std::vector<std::pair<std::string, std::int64_t>> gap = {};
   std::int64_t other_calls_ns = 0;  // since the call before, in calls without events that `gap` leaves out
+  std::int64_t paused_ns = 0;       // since the call before, up to `resumed`
+  std::int64_t resumed = 0;
 };
 
 inline MadeEvent made_call(MpiEventKind kind, const std::string& op, std::int64_t enter, std::int64_t exit,
@@ -135,7 +137,8 @@ class MadeRun {
         if (const auto known = restarts.find(r); known != restarts.end()) rank.restart = known->second;
         const auto index = static_cast<std::uint32_t>(data.ranks.size());
         std::map<std::pair<std::uint32_t, std::uint32_t>, shard::MpiCall> calls;
-        std::map<std::uint32_t, std::int64_t> mpi_ns;
+        std::map<std::uint32_t, std::int64_t> mpi_ns, paused_ns;
+        std::int64_t resumed = 0;
         const MadeClock& clock = clocks[n];
         std::int64_t last = 0;
         for (std::uint32_t thread = 0; thread < 4; ++thread) {
@@ -149,6 +152,8 @@ class MadeRun {
             for (const auto& [name, ns] : event.gap)
               if (name.starts_with("MPI_")) mpi_ns[thread] += ns;
             mpi_ns[thread] += event.other_calls_ns;
+            paused_ns[thread] += event.paused_ns;
+            if (event.paused_ns != 0) resumed = event.resumed;
             if (new_call) {
               shard::MpiCall& call =
                   calls.try_emplace({path(event.site), channels.at(event.channel)}).first->second;
@@ -180,7 +185,9 @@ class MadeRun {
             row.enter_ns = static_cast<std::uint64_t>(clock.local(event.enter));
             row.exit_ns = static_cast<std::uint64_t>(clock.local(event.exit));
             row.start_ns = static_cast<std::uint64_t>(clock.local(event.start));
-            row.mpi_ns = static_cast<std::uint64_t>(mpi_ns[thread]);
+            row.mpi_ns = static_cast<std::uint64_t>(mpi_ns[thread] + paused_ns[thread]);
+            row.paused_ns = static_cast<std::uint64_t>(paused_ns[thread]);
+            if (paused_ns[thread] != 0) row.resumed_ns = static_cast<std::uint64_t>(clock.local(resumed));
           }
           if (before != nullptr) mpi_ns[thread] += clock.local(before->exit) - clock.local(before->enter);
         }
@@ -189,6 +196,9 @@ class MadeRun {
         rank.start_utc_ns = 1'700'000'000'000'000'000 + began;
         rank.elapsed_ns = static_cast<std::uint64_t>((end == ends.end() ? last : end->second) - began);
         rank.mpi_ns = static_cast<std::uint64_t>(mpi_ns[0]);
+        const auto paused_elsewhere = other_pauses.find(r);
+        rank.paused_ns = static_cast<std::uint64_t>(
+            paused_ns[0] + (paused_elsewhere == other_pauses.end() ? 0 : paused_elsewhere->second));
         data.ranks.push_back(rank);
         for (const Number& number : numbers)
           if (number.rank == r)
@@ -229,9 +239,10 @@ class MadeRun {
   // Above level 0 all events are kept of the first part of each period.
   std::int64_t stretch_period = 0, stretch_length = 0;
   std::map<std::int32_t, std::int64_t> begins, ends;
-  std::map<std::int32_t, bool> left_out;           // ranks that no shard has
-  std::map<std::int32_t, std::uint32_t> restarts;  // by rank
-  struct Number {                                  // of a rank on a channel
+  std::map<std::int32_t, std::int64_t> other_pauses;  // per rank, what no event tells of
+  std::map<std::int32_t, bool> left_out;              // ranks that no shard has
+  std::map<std::int32_t, std::uint32_t> restarts;     // by rank
+  struct Number {                                     // of a rank on a channel
     std::int32_t rank;
     std::uint64_t channel;
     std::int32_t number;

@@ -41,13 +41,15 @@ void measure_clocks(MadeRun& run, std::int64_t end) {
   for (const std::int64_t at : {std::int64_t{0}, end}) run.measure_clock(kMadePerNode, 0, at, 0, 1000);
 }
 
-// slow_until: in later rounds rank 1 is not slow.
-MadeRun of_allreduces(int slow_until = kMadeRounds) {
+// slow_until: in later rounds rank 1 is not slow. pause_ns: of all ranks, halfway.
+MadeRun of_allreduces(int slow_until = kMadeRounds, std::int64_t pause_ns = 0) {
   MadeRun run(kMadeRanks, kMadePerNode);
   JitteredWork work(7);
   std::int64_t now = 0;
   for (int round = 0; round < kMadeRounds; ++round) {
     std::int64_t enter[kMadeRanks], slow[kMadeRanks] = {}, last = 0;
+    const std::int64_t paused = round == kMadeRounds / 2 ? pause_ns : 0;
+    now += paused;
     for (std::int32_t r = 0; r < kMadeRanks; ++r) {
       if (r == 1 && round < slow_until) slow[r] = work.ns(6);
       enter[r] = now + work.ns(8) + slow[r];
@@ -57,6 +59,8 @@ MadeRun of_allreduces(int slow_until = kMadeRounds) {
       MadeEvent event = made_call(MpiEventKind::kCollective, "MPI_Allreduce", enter[r], last + kMs / 10,
                                   static_cast<std::uint32_t>(round));
       event.gap = {{"work", enter[r] - now - slow[r]}, {"slow", slow[r]}};
+      event.paused_ns = paused;
+      event.resumed = now;
       run.add(r, event);
     }
     now = last + kMs / 10;
@@ -218,6 +222,25 @@ TEST(WhatIfStretches, PredictAsAllEventsDo) {
   compare_predictions(run, with_stretches(run),
                       {"function slow x0.5", "function slow x0", "function work x0.5", "rank 1 = mean",
                        "balance function slow"});
+}
+
+// The pause is as long as the time from one stretch to the next, so one stretch has nothing else.
+TEST(WhatIfStretches, MayLieInPauses) {
+  const MadeRun run = of_allreduces(kMadeRounds, kMadePeriodNs);
+  const StretchReplay all(with_all_events(run)), part(with_stretches(run));
+  ASSERT_EQ(all.refusal, "");
+  ASSERT_EQ(part.refusal, "");
+  ASSERT_GE(part.count(), kMadeStretches);
+  const double elapsed_s = all.whatif.elapsed_s();
+  EXPECT_NEAR(elapsed_s, 21 + 2.15, 0.5);
+  EXPECT_NEAR(all.whatif.replayed().useful_max_s, 21, 0.3);
+  EXPECT_NEAR(part.whatif.replayed().useful_max_s, 21, 0.6);
+  for (const std::string change : {"function work x0.5", "function slow x0"}) {
+    const Prediction expected = all.predict(change), got = part.predict(change);
+    const double wrong_s = std::abs(got.outcome.elapsed_s - expected.outcome.elapsed_s);
+    EXPECT_LE(wrong_s, got.error_s) << change;
+    EXPECT_LE(wrong_s, 0.02 * elapsed_s) << change;
+  }
 }
 
 TEST(WhatIfStretches, MessagesCrossTheirBorders) {

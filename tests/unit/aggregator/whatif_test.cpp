@@ -147,6 +147,44 @@ TEST(WhatIf, ReplaysWhatWasRecorded) {
   EXPECT_NEAR(critical_s, 0.031, kNear_s);
 }
 
+// Each of ten rounds has a pause of 100 ms before the MPI_Allreduce, which has 1 ms of work without samples
+// before it.
+TEST(WhatIf, PausesStayAsTheyWere) {
+  MadeRun run(2);
+  std::int64_t now = 0;
+  for (std::uint32_t i = 0; i < 10; ++i, now += 113 * kMs)
+    for (std::int32_t r = 0; r < 2; ++r) {
+      MadeEvent reduce =
+          event(MpiEventKind::kCollective, "MPI_Allreduce", now + 101 * kMs, now + 102 * kMs, -1, 2 * i, {});
+      reduce.paused_ns = 100 * kMs;
+      reduce.resumed = now + 100 * kMs;
+      run.add(r, reduce);
+      run.add(r, barrier(now + 112 * kMs, now + 113 * kMs, 2 * i + 1, {{"solve", 10 * kMs}}));
+    }
+  Asked ask(run);
+  EXPECT_EQ(ask.refusal(), "");
+  EXPECT_NEAR(ask({}), 1130, 1e-3);
+  EXPECT_NEAR(ask.whatif().replayed().useful_max_s, 0.110, kNear_s);
+  EXPECT_NEAR(ask({"function calls MPI_Allreduce x0"}), 1120, 1e-3);
+  EXPECT_NEAR(ask({"function solve x0.5"}), 1080, 1e-3);
+  EXPECT_NEAR(ask({"function solve x0", "function calls MPI_Allreduce x0"}), 1020, 1e-3);
+}
+
+// Rank 0 writes output for 20 ms in a pause: the others wait for it, but it has no more to do.
+TEST(WhatIf, APauseIsNoWork) {
+  MadeRun run(2);
+  MadeEvent late = barrier(40 * kMs, 41 * kMs, 0, {{"work", 20 * kMs}});
+  late.paused_ns = 20 * kMs;
+  late.resumed = 40 * kMs;
+  run.add(0, late);
+  run.add(1, barrier(20 * kMs, 41 * kMs, 0, {{"work", 20 * kMs}}));
+  Asked ask(run);
+  EXPECT_NEAR(ask({}), 41, 1e-3);
+  EXPECT_NEAR(ask({"rank 0 = mean"}), 41, 1e-3);
+  EXPECT_NEAR(ask({"balance function work"}), 41, 1e-3);
+  EXPECT_NEAR(ask({"function work x0"}), 21, 1e-3);
+}
+
 TEST(WhatIf, TheClocksOfNodesMayDiffer) {
   MadeRun run(2, 1);
   for (std::int32_t r = 0; r < 2; ++r)
@@ -804,6 +842,23 @@ TEST(WhatIf, PollingIsElastic) {
   Asked ask(run, 8);
   EXPECT_NEAR(ask({"function read x0.5"}), 21.5, 1e-3);
   EXPECT_NEAR(ask({"function read x0"}), 10, 1e-3);
+}
+
+// As above, but for 10 of the 30 ms of polling, which were a pause.
+TEST(WhatIf, APauseBetweenPollsIsNot) {
+  MadeRun run(2);
+  for (std::int32_t r = 0; r < 2; ++r) run.add(r, barrier(0, 1 * kMs, 0, {}));
+  run.add(0, sends(1, 40 * kMs, 40 * kMs, {{"read", 39 * kMs}}));
+  MadeEvent polled = receives(0, 40 * kMs, 41 * kMs, {{"work", 9 * kMs}});
+  polled.site = "MPI_Test";
+  polled.other_calls_ns = 20 * kMs;
+  polled.paused_ns = 10 * kMs;
+  polled.resumed = 25 * kMs;
+  polled.start = 1 * kMs;
+  run.add(1, polled);
+  Asked ask(run, 8);
+  EXPECT_NEAR(ask({"function read x0.5"}), 21.5, 1e-3);
+  EXPECT_NEAR(ask({"function read x0"}), 20, 1e-3);
 }
 
 // Rank 1 is late by 20 ms for three scans, and needs rank 0; some libraries let rank 0 wait for it all the
