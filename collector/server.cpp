@@ -756,7 +756,7 @@ class Server::Impl {
     const std::optional<MemoryUse> use = memory_limit_.look();
     const double share = use ? use->share() : 0;
     memory_share_ = share;
-    if (share < kMemoryIsLowAgain) memory_was_short_ = false;
+    if (share < kMemoryIsLowAgain && std::exchange(memory_was_short_, false)) state_.job_has_memory_again();
     if (share < kMemoryIsShort || std::exchange(memory_was_short_, true)) return;
     state_.set_group_memory(memory_limit_.follow());
     state_.save_memory(NoteCode::kJobMemoryShort, use->limit_bytes);

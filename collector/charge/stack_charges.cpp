@@ -33,7 +33,7 @@ ChargeTarget StackCharges::target(std::span<const std::uint64_t> words, const St
       (context.descriptor ? 16u + (static_cast<std::uint32_t>(*context.descriptor) << 5) : 0u) |
       (static_cast<std::uint32_t>(context.openmp) << 8);
   const std::uint64_t seed = bits ^ mix(static_cast<std::uint32_t>(context.syscall_nr)) ^
-                             seed_of_pool(context) ^ mix(stacks_.replacements());
+                             seed_of_pool(context) ^ mix(stacks_.changes());
   const std::uint64_t hash = XXH3_64bits_withSeed(words.data(), words.size_bytes(), seed) | 1;
   if (const Remembered& found = slot_of(hash); found.hash == hash) return charges_.target_of_row(found.row);
 

@@ -865,7 +865,8 @@ void NodeState::set_event_budget(ProcessRecorder& recorder) const {
   const std::size_t all = options_.event_budget.value_or(
       std::clamp(std::min(kJobEvents / world, kNodeEvents / local), kMinRankEvents, kMaxRankEvents));
   const std::size_t few = std::max(kCheckpointEvents / local, kMinCheckpointEvents);
-  recorder.set_event_budget(saves_memory_ ? std::min(all, few) : all, few);
+  const bool saves_memory = memory_is_bound_ || job_memory_is_short_;
+  recorder.set_event_budget(saves_memory ? std::min(all, few) : all, few);
 }
 
 void NodeState::find_shared_clock() {
@@ -890,8 +891,16 @@ void NodeState::set_shared_clock(ProcessRecorder& recorder) const {
 
 void NodeState::save_memory(shard::NoteCode code, std::uint64_t limit_bytes) {
   store_.close();
-  if (std::exchange(saves_memory_, true)) return;
-  add_note(note_of_node(code, options_.node_name, limit_bytes));
+  bool& is_known = code == shard::NoteCode::kJobMemoryShort ? job_memory_is_short_ : memory_is_bound_;
+  if (std::exchange(is_known, true)) return;
+  const auto is_same = [code](const shard::Note& note) { return note.code == code; };
+  if (std::none_of(notes_.begin(), notes_.end(), is_same))
+    add_note(note_of_node(code, options_.node_name, limit_bytes));
+}
+
+void NodeState::job_has_memory_again() {
+  job_memory_is_short_ = false;
+  if (!memory_is_bound_) store_.open();
 }
 
 void NodeState::fit_store(std::uint64_t now_ns) {

@@ -144,8 +144,10 @@ class NodeState {
   void set_node_facts(NodeFacts facts);
 
   // There is no memory for more: from now on new call paths are kept without their callers, and no more MPI
-  // events than a checkpoint has. Says so in a note. code: kMemoryBound or kJobMemoryShort.
+  // events than a checkpoint has. Says so in a note. code: kMemoryBound, which lasts, or kJobMemoryShort,
+  // which lasts until job_has_memory_again().
   void save_memory(shard::NoteCode code, std::uint64_t limit_bytes);
+  void job_has_memory_again();
 
   // How many processes the kernel has killed so far because memory was short.
   void set_memory_kills(std::uint64_t processes) { memory_kills_ = processes; }
@@ -338,7 +340,7 @@ class NodeState {
   static std::uint64_t rss_bytes(const RankGroup& group);
 
   NodeOptions options_;
-  bool saves_memory_ = false;
+  bool memory_is_bound_ = false, job_memory_is_short_ = false;
   RawStore store_{limits_within(options_.max_memory_bytes)};
   TableSizes sizes_;  // for which the store has its limits
   TimeGrid grid_;

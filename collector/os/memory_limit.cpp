@@ -61,10 +61,9 @@ MemoryLimit::MemoryLimit(const std::string& membership, const std::filesystem::p
     const std::filesystem::path base = is_v2 ? root : root / "memory";
     std::filesystem::path relative = std::filesystem::path(line.substr(second + 1)).relative_path();
     for (;;) {
-      const Group group = is_v2
-                              ? Group{base / relative, "memory.max", "memory.current", "inactive_file", true}
-                              : Group{base / relative, "memory.limit_in_bytes", "memory.usage_in_bytes",
-                                      "total_inactive_file", false};
+      const Group group =
+          is_v2 ? Group{base / relative, "memory.max", "memory.current", true}
+                : Group{base / relative, "memory.limit_in_bytes", "memory.usage_in_bytes", false};
       if (number_in_file(group.directory / group.limit).value_or(kNoLimit) < kNoLimit)
         groups_.push_back(group);
       // In version 1 a group counts its own processes only, in version 2 also those of the groups below.
@@ -96,8 +95,14 @@ std::optional<MemoryLimit::Nearest> MemoryLimit::read(const Group& group) {
              used = number_in_file(group.directory / group.used);
   if (!limit || !used || *limit == 0 || *limit >= kNoLimit) return std::nullopt;
   std::string parts = read_text((group.directory / "memory.stat").string()).value_or("");
-  const std::uint64_t droppable = entry(parts, group.droppable);
-  return Nearest{&group, {*used - std::min(*used, droppable), *limit}, *used, std::move(parts)};
+  const auto part = [&](const char* v1, const char* v2) { return entry(parts, group.is_v2 ? v2 : v1); };
+  // Neither list has what is locked, nor shared memory and files in memory: that is with anonymous memory.
+  const std::uint64_t files =
+      part("total_active_file", "active_file") + part("total_inactive_file", "inactive_file");
+  const std::uint64_t unwritten =
+      part("total_dirty", "file_dirty") + part("total_writeback", "file_writeback");
+  const std::uint64_t droppable = files - std::min(files, unwritten);
+  return Nearest{&group, {*used - std::min(*used, droppable), *limit}, *used, files, std::move(parts)};
 }
 
 MemoryLimit::Nearest MemoryLimit::nearest() const {
@@ -130,8 +135,7 @@ std::optional<std::uint64_t> MemoryLimit::left_bytes() const {
   for (const Group& group : groups_) {
     const std::optional<Nearest> found = read(group);
     if (!found) continue;
-    const std::uint64_t files = entry(found->parts, group.is_v2 ? "active_file" : "total_active_file");
-    const std::uint64_t used = found->use.used_bytes - std::min(found->use.used_bytes, files);
+    const std::uint64_t used = found->counted_bytes - std::min(found->counted_bytes, found->file_bytes);
     const std::uint64_t left = found->use.limit_bytes - std::min(found->use.limit_bytes, used);
     least = std::min(least.value_or(left), left);
   }

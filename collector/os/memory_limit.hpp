@@ -29,12 +29,12 @@ class MemoryLimit {
   explicit MemoryLimit(const std::string& membership, const std::filesystem::path& root = "/sys/fs/cgroup",
                        std::filesystem::path machine = "/proc/vmstat");
 
-  // Of the group that is nearest to its limit. What the kernel can drop at once (files that were not used
-  // lately) does not count as used. nullopt: there is no limit.
+  // Of the group that is nearest to its limit. What the kernel can drop at once does not count as used:
+  // files, also those in use, that are written and not locked in memory. nullopt: there is no limit.
   [[nodiscard]] std::optional<MemoryUse> look() const;
 
   // What can be taken before the kernel kills a process: of the group with the least. Files do not count as
-  // used, also those that were used lately. nullopt: there is no limit.
+  // used, also those that the kernel has to write first. nullopt: there is no limit.
   [[nodiscard]] std::optional<std::uint64_t> left_bytes() const;
 
   // At least the share() that look() would find, and much cheaper: what could be dropped counts as used. To
@@ -53,13 +53,13 @@ class MemoryLimit {
     std::filesystem::path directory;
     const char* limit;
     const char* used;
-    const char* droppable;  // in memory.stat
     bool is_v2;
   };
   struct Nearest {
     const Group* group = nullptr;  // null: no group has a limit
     MemoryUse use;
     std::uint64_t counted_bytes = 0;  // with what could be dropped
+    std::uint64_t file_bytes = 0;     // of these
     std::string parts;                // memory.stat
   };
   [[nodiscard]] static std::optional<Nearest> read(const Group& group);

@@ -98,18 +98,30 @@ StoreLimits limits_within(std::uint64_t max_memory_bytes, const TableSizes& tabl
   return limits;
 }
 
+void RawStore::lower(StoreLimits& limits, const StoreLimits& to) const noexcept {
+  limits.nodes = std::min(limits.nodes, std::max(to.nodes, tables_.nodes.size()));
+  limits.frames = std::min(limits.frames, std::max(to.frames, tables_.frames.size()));
+  limits.short_nodes = std::min(limits.short_nodes, to.short_nodes);
+  limits.rows = std::min(limits.rows, std::max(to.rows, rows_));
+  limits.process_rows = std::min(limits.process_rows, to.process_rows);
+  limits.fewest_rows = std::min(limits.fewest_rows, to.fewest_rows);
+  limits.short_rows = std::min(limits.short_rows, to.short_rows);
+}
+
 void RawStore::lower_limits(const StoreLimits& limits) noexcept {
-  limits_.nodes = std::min(limits_.nodes, std::max(limits.nodes, tables_.nodes.size()));
-  limits_.frames = std::min(limits_.frames, std::max(limits.frames, tables_.frames.size()));
-  limits_.short_nodes = std::min(limits_.short_nodes, limits.short_nodes);
-  limits_.rows = std::min(limits_.rows, std::max(limits.rows, rows_));
-  limits_.process_rows = std::min(limits_.process_rows, limits.process_rows);
-  limits_.fewest_rows = std::min(limits_.fewest_rows, limits.fewest_rows);
-  limits_.short_rows = std::min(limits_.short_rows, limits.short_rows);
+  lower(limits_, limits);
+  if (when_open_) lower(*when_open_, limits);
+}
+
+void RawStore::open() noexcept {
+  if (!when_open_) return;
+  limits_ = *std::exchange(when_open_, std::nullopt);
+  ++openings_;
 }
 
 void RawStore::close() noexcept {
   constexpr StoreLimits kOfClosed{.short_nodes = 1u << 12, .fewest_rows = 1u << 6, .short_rows = 1u << 8};
+  if (!when_open_) when_open_ = limits_;
   limits_.nodes = std::min(limits_.nodes, std::max<std::size_t>(tables_.nodes.size(), 1));
   limits_.frames = std::min(limits_.frames, tables_.frames.size());
   limits_.rows = std::min(limits_.rows, rows_);

@@ -167,6 +167,10 @@ class RawStore {
   // Makes what there is now the limit: there is no memory for more. From now on new paths keep only their
   // innermost frames. Room for few of these remains.
   void close() noexcept;
+  // There is memory again: the limits are those of before, or lower where they were lowered since.
+  void open() noexcept;
+  // How often it was opened: from then on, paths that were kept without their callers may have them.
+  [[nodiscard]] std::uint64_t openings() const noexcept { return openings_; }
 
   std::uint32_t module(std::string_view path, const std::vector<std::uint8_t>& build_id);
   // A new one in each call.
@@ -222,7 +226,11 @@ class RawStore {
   // among the first nodes, or is a region.
   std::uint32_t left_out(std::uint32_t parent, std::size_t first_nodes);
 
+  void lower(StoreLimits& limits, const StoreLimits& to) const noexcept;
+
   StoreLimits limits_;
+  std::optional<StoreLimits> when_open_;  // given while it is closed
+  std::uint64_t openings_ = 0;
   std::size_t rows_ = 0;  // that were taken
   RawTables tables_;
   std::uint32_t left_out_frame_ = FlatIndex::kAbsent;

@@ -83,6 +83,7 @@ Stack StackResolver::resolve(std::span<const std::uint64_t> words, const StackCo
   if (leaf) seed |= 1u + static_cast<std::uint64_t>(leaf->role);
   seed ^= seed_of_pool(context);
   seed ^= (is_wait(context.openmp) ? 1ull : 0ull) << 56;
+  seed ^= mix(store_.openings());
   const std::uint64_t hash = XXH3_64bits_withSeed(words.data(), words.size_bytes(), seed);
   Stack stack;
   if (const std::uint32_t found = cache_.find(hash); found != FlatIndex::kAbsent) {

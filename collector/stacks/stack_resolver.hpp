@@ -110,8 +110,9 @@ class StackResolver {
 
   // Whether the code object is the body of a Python module, which runs when it is imported or started.
   [[nodiscard]] bool is_module_body(std::uint64_t code_id) const;
-  // How often generated code has taken the place of other code: from then on the same stack has other names.
-  [[nodiscard]] std::uint64_t replacements() const noexcept { return replacements_; }
+  // How often the same stacks have got another path: generated code has taken the place of other code, or
+  // there was room for callers again.
+  [[nodiscard]] std::uint64_t changes() const noexcept { return replacements_ + store_.openings(); }
   // Whether callers of some call sites were left out for lack of room.
   [[nodiscard]] bool left_callers_out() const noexcept { return left_callers_out_; }
   // Whether the process has an object file whose name begins like this.

@@ -367,8 +367,9 @@ std::optional<std::string> of_collectors(const NoteRecord& note) {
                             format::bytes(static_cast<double>(note.number)), shard::kCallersLeftOutName));
     case NoteCode::kJobMemoryShort:
       return on(note,
-                fmt::format("the job was near its memory limit of {}, so the collector took no more. "
-                            "Call paths that came later are shown as their innermost function below {}.",
+                fmt::format("the job was near its memory limit of {}, so the collector took no more "
+                            "until there was room again. Call paths that were new then are shown as their "
+                            "innermost function below {}.",
                             format::bytes(static_cast<double>(note.number)), shard::kCallersLeftOutName));
     case NoteCode::kProcessorBound:
       return on(note, fmt::format("the collector waited for {} in all, to take no more processor time than "

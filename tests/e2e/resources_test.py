@@ -35,7 +35,7 @@ group, used_file, droppable, share, limit, go = sys.argv[1:]
 def used():
     with open(f"{group}/{used_file}") as file: bytes_used = int(file.read())
     with open(f"{group}/memory.stat") as file: rows = dict(line.split() for line in file)
-    return bytes_used - int(rows[droppable])
+    return bytes_used - sum(int(rows[name]) for name in droppable.split(","))
 kept = []
 while used() < float(share) * int(limit): kept.append(b"x" * (1 << 20))
 while not os.path.exists(go): time.sleep(0.02)
@@ -107,8 +107,8 @@ class Resources(recording.RecordingTest):
         group = MemoryGroup(self, limit)
         self.write("fills.py", FILLS)
         go = os.path.join(self.directory, "go")
-        process = self.start("fills.py", group.path, group.used_file, group.droppable, str(share), str(limit), go,
-                             before=group.enter())
+        process = self.start("fills.py", group.path, group.used_file, ",".join(group.droppable), str(share),
+                             str(limit), go, before=group.enter())
         report = self.await_that(lambda: self.shards() and self.report_now(), process)
         self.assertEqual(self.notes(report, "job_memory_short"), [{"limit_bytes": limit}])
         self.assertFalse(report["run"]["complete"])

@@ -13,8 +13,8 @@ class MemoryGroup:
     def __init__(self, test, most_bytes):
         name = f"clusterprof-test-{os.getpid()}-{next(_numbers)}"
         for parent, limit, self.used_file, self.droppable in (
-                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-                ("/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file")):
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", ("total_inactive_file", "total_active_file")),
+                ("/sys/fs/cgroup", "memory.max", "memory.current", ("inactive_file", "active_file"))):
             self.path = os.path.join(parent, name)
             try:
                 os.mkdir(self.path)

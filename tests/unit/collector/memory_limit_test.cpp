@@ -51,6 +51,24 @@ TEST_F(MemoryLimits, WhatIsLeftIsThatOfTheGroupWithTheLeast) {
   EXPECT_EQ(MemoryLimit("0::/job\n", root).left_bytes(), 300u);
 }
 
+// A job that reads a data set again and again fills its group with files, most of them in use.
+TEST_F(MemoryLimits, FilesCountAsUsedOnlyWhileTheyAreNotWritten) {
+  group("job", "1000", 1000, 0);
+  const auto used = [&](const std::string& parts) {
+    std::ofstream(root / "job/memory.stat") << parts;
+    return MemoryLimit("0::/job\n", root).look().value_or(MemoryUse{}).used_bytes;
+  };
+  EXPECT_EQ(used("anon 60\nfile 900\ninactive_file 40\nactive_file 860\n"), 100u);
+  EXPECT_EQ(used("anon 60\nfile 900\ninactive_file 40\nactive_file 860\nfile_dirty 500\nfile_writeback 30\n"),
+            630u);
+  // Files in memory, and those that are locked, are on neither list.
+  EXPECT_EQ(used("anon 60\nfile 900\nshmem 700\ninactive_anon 700\ninactive_file 40\nactive_file 60\n"
+                 "unevictable 100\n"),
+            900u);
+  EXPECT_EQ(used("anon 60\nfile 900\ninactive_file 40\nactive_file 60\nunevictable 800\nfile_dirty 800\n"),
+            1000u);
+}
+
 TEST_F(MemoryLimits, WithoutALimitThereIsNone) {
   group("job", "max", 900, 100);
   EXPECT_FALSE(MemoryLimit("0::/job\n", root).look());
@@ -71,6 +89,12 @@ TEST_F(MemoryLimits, OfVersionOne) {
   ASSERT_TRUE(use);
   EXPECT_EQ(use->limit_bytes, 5000u);
   EXPECT_EQ(use->used_bytes, 2500u);
+  std::ofstream(root / "memory/slurm/job/memory.stat")
+      << "active_file 1\ndirty 1\ntotal_inactive_file 500\ntotal_active_file 2000\ntotal_dirty 300\n"
+         "total_writeback 100\n";
+  const MemoryLimit limit("12:cpuset:/x\n7:memory:/slurm/job\n", root);
+  EXPECT_EQ(limit.look().value_or(MemoryUse{}).used_bytes, 900u);
+  EXPECT_EQ(limit.left_bytes(), 4500u);
 }
 
 TEST_F(MemoryLimits, FollowsTheGroupThatIsNearest) {

@@ -391,6 +391,58 @@ TEST_F(NodeStateTest, SaysOnceThatItSavesMemory) {
   EXPECT_EQ(notes[0].number, 100u << 20);
 }
 
+// A new call path has no callers while memory is short, and the same stack has them when there is room again.
+TEST_F(NodeStateTest, KeepsCallersAgainWhenTheJobHasMemoryAgain) {
+  FakeSegment fake;
+  fake.header().pid = 100;
+  fake.header().start_mono_ns = kStart;
+  fake.module("/bin/program", 0x10000, 0x20000, 0x10000);
+  fake.thread(0, 100, kStart, true);
+  state_.hello(state_.announce(std::nullopt, 0, 1, 100, at(0)), 100, view(fake), at(0));
+  std::uint64_t ms = 0;
+  const auto sample_and_poll = [&](std::uint64_t caller) {
+    FakeSegment::Sample sample;
+    sample.words = {0x10001, caller};
+    for (int i = 0; i < 10; ++i) {
+      ms += 10;
+      sample.time_ns = kStart + ms * kMs;
+      sample.cpu_ns = ms * kMs;
+      EXPECT_TRUE(fake.sample(0, sample));
+    }
+    state_.poll(at(ms).mono_ns);
+  };
+  // Samples with that caller, on any path.
+  const auto samples_below = [&](std::uint64_t caller) {
+    const NodeSnapshot snapshot = state_.snapshot(at(ms), false);
+    const RawTables& tables = snapshot.tables;
+    std::uint64_t samples = 0;
+    for (const auto& [key, amount] : snapshot.ranks.at(0).report.values) {
+      for (std::uint32_t node = key.path; node != 0; node = tables.nodes[node].parent)
+        if (tables.frames[tables.nodes[node].frame].b == caller - 0x10000) samples += amount.samples;
+    }
+    return samples;
+  };
+  sample_and_poll(0x18000);
+  EXPECT_GT(samples_below(0x18000), 0u);
+  state_.save_memory(shard::NoteCode::kJobMemoryShort, 100);
+  sample_and_poll(0x19000);
+  EXPECT_EQ(samples_below(0x19000), 0u);
+  state_.job_has_memory_again();
+  sample_and_poll(0x19000);
+  EXPECT_GT(samples_below(0x19000), 0u);
+
+  // What the collector itself may take does not become more.
+  state_.save_memory(shard::NoteCode::kMemoryBound, 200);
+  state_.save_memory(shard::NoteCode::kJobMemoryShort, 300);
+  state_.job_has_memory_again();
+  sample_and_poll(0x1a000);
+  EXPECT_EQ(samples_below(0x1a000), 0u);
+  std::vector<shard::NoteCode> codes;
+  for (const shard::Note& note : state_.snapshot(at(ms), false).run.notes) codes.push_back(note.code);
+  EXPECT_EQ(std::count(codes.begin(), codes.end(), shard::NoteCode::kJobMemoryShort), 1);
+  EXPECT_EQ(std::count(codes.begin(), codes.end(), shard::NoteCode::kMemoryBound), 1);
+}
+
 // The tables of 4000 threads leave next to nothing of 48 MB for call paths.
 TEST_F(NodeStateTest, LeavesRoomForTheThreadsThatItHas) {
   static constexpr std::uint32_t kRanks = 8, kThreads = 500, kPaths = 6000, kPathsOfOnePoll = 1000;

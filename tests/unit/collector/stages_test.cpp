@@ -471,6 +471,33 @@ TEST_F(Charges, ClosedStoreKeepsItsPathsAndDropsTheCallersOfNewOnes) {
   EXPECT_LT(charges.rows().size(), 600u);
 }
 
+TEST_F(Charges, StoreThatWasOpenedAgainHasTheLimitsOfBefore) {
+  RawStore again(StoreLimits{.nodes = 1000, .rows = 1000});
+  const auto path_to = [&](std::uint32_t function) {
+    return again.leaf(again.node(0, again.frame({RawKind::kNativeReturn, 0, 1})),
+                      again.frame({RawKind::kNativeExact, 0, 100 + function}));
+  };
+  ProcessCharges charges(again, grid, path_times);
+  again.open();
+  EXPECT_EQ(again.openings(), 0u);
+  (void)charges.target({path_to(0), shard::Category::kNative, true});
+  for (int i = 0; i < 2; ++i) {
+    again.close();
+    again.close();
+    EXPECT_TRUE(again.is_short(path_to(1)));
+    EXPECT_FALSE(again.take_rows(1));
+    again.lower_limits({.nodes = 500, .rows = 700});
+    again.open();
+  }
+  EXPECT_EQ(again.openings(), 2u);
+  EXPECT_FALSE(again.is_short(path_to(1)));
+  EXPECT_FALSE(again.is_short(charges.target({path_to(1), shard::Category::kNative, true}).path));
+  EXPECT_EQ(again.limits().nodes, 500u);
+  EXPECT_EQ(again.limits().rows, 700u);
+  EXPECT_EQ(again.limits().short_nodes, StoreLimits{}.short_nodes);
+  EXPECT_EQ(again.limits().fewest_rows, StoreLimits{}.fewest_rows);
+}
+
 TEST(StoreLimits, LeaveRoomBelowTheMemoryLimit) {
   const StoreLimits usual, none = limits_within(0), small = limits_within(100 << 20),
                            large = limits_within(4ull << 30);
