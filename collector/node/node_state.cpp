@@ -523,6 +523,7 @@ void NodeState::close_segment(Process& process, std::uint64_t now_ns, Closing wh
     return;
   }
   report.begin_with(*process.past);
+  report.limit_ended();
   process.past = std::move(report);
 }
 
@@ -660,6 +661,7 @@ void NodeState::add_up_helpers(RankGroup& group) {
     if (!process.past) it->past.emplace();
     it->past->processes = 1;
     group.helpers.add_amounts(*process.past, false);
+    group.helpers.limit_ended();
     group.helpers.thread_table.add(process.past->thread_table);
     const SystemUsage usage = own_usage(usage_of(*process.past, process.usage), process);
     add_usage(group.helpers_usage, usage);

@@ -7,6 +7,29 @@
 #include "collector/names/syscalls.hpp"
 
 namespace clusterprof::collector {
+namespace {
+
+// To half of what there may be, so that it is not done for every process.
+void limit_waits(std::map<RawMutexKey, RawMutexWait>& waits) {
+  std::map<RawMutexKey, RawMutexWait> united;
+  for (const auto& [key, wait] : waits) {
+    RawMutexKey of_place = key;
+    of_place.address = key.module != kNoModule ? key.elf_address : 0;
+    united[of_place].add(wait);
+  }
+  constexpr std::size_t kMost = ProcessReport::kMostWaitsOfEnded / 2;
+  if (united.size() > kMost) {
+    std::vector<std::pair<RawMutexKey, RawMutexWait>> rows(united.begin(), united.end());
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const auto& a, const auto& b) { return a.second.wait_ns > b.second.wait_ns; });
+    united.clear();
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      united[i < kMost ? rows[i].first : RawMutexKey()].add(rows[i].second);
+  }
+  waits = std::move(united);
+}
+
+}  // namespace
 
 void ProcessReport::add_note(shard::NoteCode code, std::uint64_t number) {
   if (notes.size() < kMaxNotes) notes.emplace(code, number);
@@ -138,6 +161,26 @@ void ProcessReport::add_amounts(const ProcessReport& other, bool keep_main_threa
   events = other.events;
   mpi_operations = other.mpi_operations;
   clocks = other.clocks;
+}
+
+void ProcessReport::limit_ended() {
+  if (mutex_waits.size() > kMostWaitsOfEnded) limit_waits(mutex_waits);
+  if (calls_under_way.size() > kMostCallsOfEnded) {
+    drops["calls_under_way_full"] += calls_under_way.size() - kMostCallsOfEnded;
+    calls_under_way.resize(kMostCallsOfEnded);
+  }
+  if (mpi_errors.size() > kMostErrorsOfEnded) {
+    for (std::size_t i = kMostErrorsOfEnded; i < mpi_errors.size(); ++i)
+      drops["mpi_error_table_full"] += mpi_errors[i].count;
+    mpi_errors.resize(kMostErrorsOfEnded);
+  }
+  if (open_requests.size() > kMostOpenOfEnded) {
+    RawOpenRequests others;
+    for (std::size_t i = kMostOpenOfEnded - 1; i < open_requests.size(); ++i)
+      others.count += open_requests[i].count;
+    open_requests.resize(kMostOpenOfEnded - 1);
+    open_requests.push_back(others);
+  }
 }
 
 bool is_wait_for_others(const RawTables& tables, const RawValueKey& key) {

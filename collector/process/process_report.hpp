@@ -120,6 +120,12 @@ struct ProcessReport {
   void add_amounts(const ProcessReport& other, bool keep_main_thread);
   // Adds what the same process did before it executed this program.
   void begin_with(const ProcessReport& past);
+  // Call this for the sum over programs that have ended, of which there may be any number: bounds the rows
+  // that are not of call paths alone. Locks are then told apart by place and variable only, because an
+  // address says nothing about another process.
+  static constexpr std::size_t kMostWaitsOfEnded = 2048, kMostCallsOfEnded = 1024, kMostErrorsOfEnded = 256,
+                               kMostOpenOfEnded = 256;
+  void limit_ended();
   // Call this for the sum over a whole rank. Threads other than its main thread that were blocked in accept,
   // recv or on a pipe had nothing to do, so that time becomes idle. Time in which they ran there stays I/O.
   void call_waiting_helpers_idle(const RawTables& tables);

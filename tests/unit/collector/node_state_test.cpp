@@ -718,6 +718,49 @@ TEST_F(NodeStateTest, ManyHelpersAddUp) {
   EXPECT_EQ(main_thread_ns(rank), 100 * kMs);
 }
 
+// Each helper waits for 100 mutexes of its own.
+TEST_F(NodeStateTest, WaitsOfManyHelpersAddUpInBoundedRoom) {
+  constexpr std::uint64_t kMutexes = 100;
+  const auto waits_of = [](int helpers) {
+    NodeState state{NodeOptions{"run-1", "n0", {"./program"}, 0, 100, "wall"}};
+    FakeSegment main;
+    const auto id = state.announce(std::nullopt, 0, 1, 100, at(0));
+    run(main, 100, 0, 2000);
+    state.hello(id, 100, view(main), at(0));
+    for (int i = 0; i < helpers; ++i) {
+      FakeSegment fake;
+      fake.header().pid = 200 + i;
+      fake.header().start_mono_ns = kStart;
+      fake.module("/bin/program", 0x10000, 0x20000, 0x10000);
+      fake.thread(0, 200 + i, kStart, true);
+      for (std::uint64_t mutex = 0; mutex < kMutexes; ++mutex) {
+        FakeSegment::Sample sample;
+        sample.words = {0x10001};
+        sample.flags = wire::kInSyscall | wire::kAtMutex;
+        sample.syscall_nr = SYS_futex;
+        sample.trigger = wire::Trigger::kBlocked;
+        sample.data_address = 0x7000'0000 + (static_cast<std::uint64_t>(i) * kMutexes + mutex) * 64;
+        sample.time_ns = kStart + (mutex + 1) * 10 * kMs;
+        EXPECT_TRUE(fake.sample(0, sample));
+      }
+      const auto helper = state.hello(std::nullopt, 200 + i, view(fake), at(0));
+      state.poll(at(1500).mono_ns);
+      state.gone(helper, at(1500).mono_ns, exited(0));
+    }
+    return state.snapshot(at(2000), false).ranks.at(0).report.mutex_waits;
+  };
+  const auto sum_of = [](const std::map<RawMutexKey, RawMutexWait>& waits) {
+    std::uint64_t sum_ns = 0;
+    for (const auto& [key, wait] : waits) sum_ns += key.path != 0 ? wait.wait_ns : 0;
+    return sum_ns;
+  };
+  const auto of_one = waits_of(1), of_many = waits_of(40);
+  EXPECT_GT(of_one.size(), kMutexes / 2);
+  EXPECT_GT(sum_of(of_one), 900 * kMs);
+  EXPECT_LE(of_many.size(), ProcessReport::kMostWaitsOfEnded);
+  EXPECT_EQ(sum_of(of_many), 40 * sum_of(of_one));
+}
+
 // Names of the frames of a path: a module with an address in it, or a Python function.
 std::string raw_text(const RawTables& tables, std::uint32_t path) {
   std::string text;

@@ -219,6 +219,56 @@ TEST_F(Recording, BeginsWithTheProcessAsLongAsItHasNoThread) {
   EXPECT_EQ(recorder().report(kStart + kMs).start_mono_ns, kStart);
 }
 
+TEST(ProcessReports, LimitWhatIsKeptOfProgramsThatHaveEnded) {
+  constexpr std::uint64_t kPrograms = 5000;
+  ProcessReport sum;
+  for (std::uint64_t i = 0; i < kPrograms; ++i) {
+    ProcessReport program;
+    // Each has its variable and its heap elsewhere.
+    program.mutex_waits[{1, 2, 0x7f0000000000 + i * 4096, 7, 0x80}] = {10, 1, 10 + i};
+    program.mutex_waits[{3, 0, 0x550000000000 + i * 4096, kNoModule, 0}] = {20, 2, 20};
+    program.calls_under_way.resize(1);
+    program.mpi_errors.resize(1);
+    program.mpi_errors[0].count = 3;
+    program.open_requests.resize(1);
+    program.open_requests[0].path = 9;
+    program.open_requests[0].count = 2;
+    sum.add_amounts(program, false);
+    sum.limit_ended();
+    ASSERT_LE(sum.mutex_waits.size(), ProcessReport::kMostWaitsOfEnded);
+  }
+  std::map<std::uint32_t, RawMutexWait> by_path;
+  for (const auto& [key, wait] : sum.mutex_waits) by_path[key.path].add(wait);
+  EXPECT_EQ(by_path[1].wait_ns, 10 * kPrograms);
+  EXPECT_EQ(by_path[1].longest_ns, 10 + kPrograms - 1);
+  EXPECT_EQ(by_path[3].samples, 2 * kPrograms);
+  EXPECT_EQ(by_path.size(), 2u);
+  EXPECT_TRUE((sum.mutex_waits.contains({1, 2, 0x80, 7, 0x80}))) << "it has its variable's name";
+  EXPECT_TRUE((sum.mutex_waits.contains({3, 0, 0, kNoModule, 0})));
+
+  EXPECT_EQ(sum.calls_under_way.size(), ProcessReport::kMostCallsOfEnded);
+  EXPECT_EQ(sum.drops["calls_under_way_full"], kPrograms - ProcessReport::kMostCallsOfEnded);
+  EXPECT_EQ(sum.mpi_errors.size(), ProcessReport::kMostErrorsOfEnded);
+  EXPECT_EQ(sum.drops["mpi_error_table_full"], 3 * (kPrograms - ProcessReport::kMostErrorsOfEnded));
+  EXPECT_EQ(sum.open_requests.size(), ProcessReport::kMostOpenOfEnded);
+  std::uint64_t open = 0;
+  for (const RawOpenRequests& row : sum.open_requests) open += row.count;
+  EXPECT_EQ(open, 2 * kPrograms);
+  EXPECT_EQ(sum.open_requests.back().path, 0u);
+}
+
+TEST(ProcessReports, KeepTheLongestWaitsOfProgramsThatHaveEnded) {
+  ProcessReport sum;
+  constexpr std::uint32_t kPaths = 3 * ProcessReport::kMostWaitsOfEnded;
+  for (std::uint32_t path = 1; path <= kPaths; ++path)
+    sum.mutex_waits[{path, 0, 0x1000, kNoModule, 0}] = {path, 1, path};
+  sum.limit_ended();
+  EXPECT_EQ(sum.mutex_waits.size(), ProcessReport::kMostWaitsOfEnded / 2 + 1);
+  EXPECT_TRUE((sum.mutex_waits.contains({kPaths, 0, 0, kNoModule, 0})));
+  const std::uint64_t left = kPaths - ProcessReport::kMostWaitsOfEnded / 2;
+  EXPECT_EQ(sum.mutex_waits[{}].wait_ns, left * (left + 1) / 2) << "of all others";
+}
+
 // The kernel would allocate a page that is read and that nobody has written.
 TEST_F(Recording, ReadsNoPageOfTheHeaderThatTheProcessHasNotTouched) {
   constexpr std::size_t kPage = 4096;
