@@ -914,8 +914,11 @@ void NodeState::fit_store(std::uint64_t now_ns) {
       if (!process.recorder) continue;
       ++sizes.processes;
       sizes.threads += process.recorder->count_threads(now_ns);
+      sizes.wakes += process.recorder->count_wakes();
     }
   }
+  // Limits are never raised, so the most that there were at a time counts.
+  sizes.wakes = std::max(sizes.wakes, sizes_.wakes);
   if (sizes == sizes_) return;
   sizes_ = sizes;
   store_.lower_limits(limits_within(options_.max_memory_bytes, sizes));

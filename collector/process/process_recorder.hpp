@@ -62,6 +62,8 @@ class ProcessRecorder {
 
   // The number of threads that it has accounts of, or is about to.
   [[nodiscard]] std::size_t count_threads(std::uint64_t now_ns);
+  // Records that are kept of who ended waits.
+  [[nodiscard]] std::size_t count_wakes() const noexcept { return samples_.count_wakes(); }
 
   // Empties all rings. Returns how full the fullest one was (0 to 1), or the fraction of thread slots that
   // were waiting to be freed, whichever is larger.

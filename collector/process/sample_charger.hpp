@@ -119,6 +119,8 @@ class SampleCharger {
   // is known now, if it is ever known.
   void settle_waits(std::uint64_t until_ns);
 
+  [[nodiscard]] std::size_t count_wakes() const noexcept { return wakes_.count(); }
+
   // Which thread has made and joined which one.
   [[nodiscard]] ThreadTies& ties() noexcept { return ties_; }
 

@@ -29,26 +29,72 @@ void PlacesOfThread::note(const Look& look, std::uint32_t path, std::uint32_t fu
     for_ns = last_.blocked ? std::min(passed_ns, ran_ns) : passed_ns / 2;
   }
   last_ = look;
-  if (!places_.empty() && places_.back().path == path) return;
+  const Place* const latest = size_ != 0 ? &blocks_.back()->places[of_last_ - 1] : nullptr;
+  if (latest != nullptr && latest->path == path) return;
   const std::uint64_t from_ns = std::max(look.time_ns - std::min(look.time_ns, for_ns),
-                                         places_.empty() ? std::uint64_t{0} : places_.back().from_ns);
-  if (places_.size() == kMostPlaces) forget_some();
-  places_.push_back({from_ns, path, function});
+                                         latest == nullptr ? std::uint64_t{0} : latest->from_ns);
+  if (size_ == kMostPlaces) forget_some();
+  add({from_ns, path, function});
+}
+
+template <typename Take>
+void PlacesOfThread::for_each(Take take) const {
+  for (std::size_t block = 0; block < blocks_.size(); ++block)
+    for (std::size_t i = 0; i < size_of(block); ++i) take(blocks_[block]->places[i]);
+}
+
+void PlacesOfThread::add(const Place& place) {
+  if (blocks_.empty() || of_last_ == kOfBlock) {
+    blocks_.push_back(std::make_shared<Block>());
+    of_last_ = 0;
+  } else if (blocks_.back()->used != of_last_) {
+    // Another copy has added to it.
+    blocks_.back() = std::make_shared<Block>(*blocks_.back());
+  }
+  Block& last = *blocks_.back();
+  last.places[of_last_] = place;
+  last.used = ++of_last_;
+  ++size_;
 }
 
 // Every second one of the older half: those where it was in the same function before, or all of them.
 void PlacesOfThread::forget_some() {
+  std::array<bool, kMostPlaces> stays{};
+  std::size_t count = 0;
   for (const bool only_within_functions : {true, false}) {
-    std::vector<Place> kept;
-    for (std::size_t i = 0; i < places_.size(); ++i) {
+    std::size_t i = 0;
+    std::uint32_t function = 0;  // of the one before that stays
+    count = 0;
+    for_each([&](const Place& place) {
       const bool may_go = i < kMostPlaces / 2 && i % 2 == 1;
-      if (!may_go || (only_within_functions && places_[i].function != kept.back().function))
-        kept.push_back(places_[i]);
-    }
-    const bool is_enough = kept.size() < places_.size();
-    places_ = std::move(kept);
-    if (is_enough) return;
+      stays[i] = !may_go || (only_within_functions && place.function != function);
+      if (stays[i]) function = place.function, ++count;
+      ++i;
+    });
+    if (count < size_) break;
   }
+  std::vector<std::shared_ptr<Block>> kept;
+  std::size_t first = 0;
+  for (std::size_t block = 0; block < blocks_.size(); ++block) {
+    const std::size_t size = size_of(block);
+    Block left;
+    for (std::size_t i = 0; i < size; ++i)
+      if (stays[first + i]) left.places[left.used++] = blocks_[block]->places[i];
+    first += size;
+    if (!kept.empty() && kept.back()->used + left.used <= kOfBlock) {
+      auto joined = std::make_shared<Block>(*kept.back());
+      std::copy_n(left.places.begin(), left.used, joined->places.begin() + joined->used);
+      joined->used += left.used;
+      kept.back() = std::move(joined);
+    } else if (left.used == blocks_[block]->used) {
+      kept.push_back(std::move(blocks_[block]));
+    } else {
+      kept.push_back(std::make_shared<Block>(left));
+    }
+  }
+  blocks_ = std::move(kept);
+  of_last_ = blocks_.back()->used;
+  size_ = count;
 }
 
 std::vector<PlacesOfThread::Part> PlacesOfThread::parts(std::uint64_t begin_ns, std::uint64_t end_ns) const {
@@ -61,10 +107,10 @@ std::vector<PlacesOfThread::Part> PlacesOfThread::parts(std::uint64_t begin_ns, 
     by_path[path] += time_ns - at_ns;
     at_ns = time_ns;
   };
-  for (const Place& place : places_) {
+  for_each([&](const Place& place) {
     until(place.from_ns);
     path = place.path;
-  }
+  });
   until(end_ns);
   std::vector<Part> parts;
   for (const auto& [of, time_ns] : by_path) parts.push_back({of, time_ns});

@@ -3,11 +3,13 @@
 // was meanwhile.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -15,7 +17,8 @@
 
 namespace clusterprof::collector {
 
-// Where samples saw a thread. Of what was long ago, fewer places within a function are known.
+// Where samples saw a thread. Of what was long ago, fewer places within a function are known. Copies share
+// what has not changed since: each record of a wake keeps one.
 class PlacesOfThread {
  public:
   struct Part {
@@ -44,8 +47,23 @@ class PlacesOfThread {
     std::uint64_t from_ns;
     std::uint32_t path, function;
   };
+  static constexpr std::size_t kOfBlock = 16;
+  // Places are added behind those that copies know of, and never changed.
+  struct Block {
+    std::array<Place, kOfBlock> places{};
+    std::size_t used = 0;
+  };
+  [[nodiscard]] std::size_t size_of(std::size_t block) const noexcept {
+    return block + 1 < blocks_.size() ? blocks_[block]->used : of_last_;
+  }
+  template <typename Take>
+  void for_each(Take take) const;
+  void add(const Place& place);
   void forget_some();
-  std::vector<Place> places_;
+
+  std::vector<std::shared_ptr<Block>> blocks_;  // any two neighbours have more places than fit into one
+  std::size_t of_last_ = 0;                     // places of the last block
+  std::size_t size_ = 0;                        // of all
   Look last_;
 };
 
@@ -106,6 +124,8 @@ class Wakes {
   // known. Forgets what ended waits long before. The largest time: all that there are.
   void settle(std::uint64_t until_ns, const std::function<void(const EndedWait&, const Wake*)>& take,
               const std::function<void(const Spin&)>& take_spin);
+  // How many it keeps. Each takes up to 1 KiB.
+  [[nodiscard]] std::size_t count() const noexcept { return wake_count_; }
   [[nodiscard]] const std::vector<EndedWait>& unsettled() const noexcept { return ended_; }
   [[nodiscard]] const std::vector<Spin>& unsettled_spins() const noexcept { return spins_; }
   // The key with the address of the object that the word is in, if somebody has woken threads there. A

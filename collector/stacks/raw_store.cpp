@@ -76,11 +76,12 @@ StoreLimits limits_within(std::uint64_t max_memory_bytes, const TableSizes& tabl
   // Measured with bench/checkpoint_cost: a node with its frame takes 390 bytes, a row 210 and a thread 6,000,
   // up to half as much again while a shard is made, and a collector without any 20 MB. The others are rough.
   constexpr std::uint64_t kBase_bytes = 20 << 20, kNode_bytes = 600, kRow_bytes = 320;
-  constexpr std::uint64_t kThread_bytes = 8 << 10, kProcess_bytes = 64 << 10, kEnded_bytes = 1 << 10;
+  constexpr std::uint64_t kThread_bytes = 8 << 10, kProcess_bytes = 64 << 10, kEnded_bytes = 1 << 10,
+                          kWake_bytes = 1 << 10;
   constexpr std::uint64_t kLeastRoom_bytes = 1 << 20;
   const std::uint64_t free_bytes = max_memory_bytes - std::min(max_memory_bytes, kBase_bytes);
-  const std::uint64_t tables_bytes =
-      tables.threads * kThread_bytes + tables.processes * kProcess_bytes + tables.ended * kEnded_bytes;
+  const std::uint64_t tables_bytes = tables.threads * kThread_bytes + tables.processes * kProcess_bytes +
+                                     tables.ended * kEnded_bytes + tables.wakes * kWake_bytes;
   std::uint64_t room = free_bytes / 3;
   if (tables_bytes > room)
     room = std::max(kLeastRoom_bytes, (free_bytes - std::min(free_bytes, tables_bytes)) / 2);

@@ -147,6 +147,7 @@ struct StoreLimits {
 struct TableSizes {
   std::size_t processes = 0, threads = 0;  // that are being recorded
   std::size_t ended = 0;                   // rows of processes that have ended
+  std::size_t wakes = 0;                   // records of who ended waits
   friend bool operator==(const TableSizes&, const TableSizes&) = default;
 };
 

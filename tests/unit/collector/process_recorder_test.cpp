@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "base/thread_pools.hpp"
+#include "collector/os/memory_limit.hpp"
 #include "collector/process/wakes.hpp"
 #include "formats/wire/mpi_functions.h"
 #include "tests/unit/collector/fake_segment.hpp"
@@ -1441,6 +1442,108 @@ TEST(PlacesOfThread, KnowWhenAThreadWentToAnotherFunctionLongAgo) {
   }
   EXPECT_EQ(in_all_ns, 605 * kMs);
   EXPECT_NEAR(static_cast<double>(in_one_ns), 600.0 * kMs, 10.0 * kMs);
+}
+
+// The same with a list of its own in each copy.
+struct PlainPlaces {
+  struct Place {
+    std::uint64_t from_ns;
+    std::uint32_t path, function;
+  };
+  std::vector<Place> places;
+  // A thread that runs.
+  void note(std::uint64_t time_ns, std::uint64_t last_ns, std::uint32_t path, std::uint32_t function) {
+    if (!places.empty() && places.back().path == path) return;
+    const std::uint64_t for_ns = last_ns != 0 ? (time_ns - last_ns) / 2 : 0;
+    const std::uint64_t from_ns =
+        std::max(time_ns - for_ns, places.empty() ? std::uint64_t{0} : places.back().from_ns);
+    constexpr std::size_t kMost = PlacesOfThread::kMostPlaces;
+    for (const bool within : {true, false}) {
+      if (places.size() < kMost) break;
+      std::vector<Place> kept;
+      for (std::size_t i = 0; i < places.size(); ++i)
+        if (i >= kMost / 2 || i % 2 == 0 || (within && places[i].function != kept.back().function))
+          kept.push_back(places[i]);
+      places = std::move(kept);
+    }
+    places.push_back({from_ns, path, function});
+  }
+  std::vector<std::uint32_t> paths(std::uint64_t begin_ns, std::uint64_t end_ns) const {
+    std::map<std::uint32_t, std::uint64_t> by_path;
+    std::uint64_t at_ns = begin_ns;
+    std::uint32_t path = 0;
+    const auto until = [&](std::uint64_t time_ns) {
+      time_ns = std::min(time_ns, end_ns);
+      if (time_ns <= at_ns) return;
+      by_path[path] += time_ns - at_ns;
+      at_ns = time_ns;
+    };
+    for (const Place& place : places) {
+      until(place.from_ns);
+      path = place.path;
+    }
+    until(end_ns);
+    std::vector<std::uint32_t> found;
+    for (const auto& [of, time_ns] : by_path) found.push_back(of);
+    return found;
+  }
+};
+
+TEST(PlacesOfThread, CopiesKeepWhatTheyKnewWhileTheThreadGoesOn) {
+  std::mt19937_64 random(7);
+  for (const std::uint32_t functions : {1u, 2u, 3u, 40u, 100'000u}) {
+    PlacesOfThread places;
+    PlainPlaces plain;
+    std::vector<std::pair<PlacesOfThread, PlainPlaces>> copies;
+    std::uint64_t time_ns = 0, last_ns = 0;
+    const auto expect_same = [&](const PlacesOfThread& one, const PlainPlaces& other) {
+      // At most kMostParts parts are told, so that many places at a time.
+      for (std::size_t i = 0; i < other.places.size(); i += 16) {
+        const std::uint64_t begin_ns = other.places[i].from_ns;
+        const std::size_t end = std::min(i + 16, other.places.size() - 1);
+        const std::uint64_t end_ns = other.places[end].from_ns + 1;
+        std::vector<std::uint32_t> paths;
+        for (const PlacesOfThread::Part& part : one.parts(begin_ns, end_ns)) paths.push_back(part.path);
+        std::sort(paths.begin(), paths.end());
+        ASSERT_EQ(paths, other.paths(begin_ns, end_ns)) << functions << " functions, from place " << i;
+      }
+    };
+    for (int i = 0; i < 3000; ++i) {
+      last_ns = time_ns;
+      time_ns += 1000 + random() % 1000;
+      const auto path = static_cast<std::uint32_t>(random() % 50'000);
+      const auto function = static_cast<std::uint32_t>(i / 2 % functions);
+      places.note({time_ns, time_ns, false, 0}, path, function);
+      plain.note(time_ns, last_ns, path, function);
+      if (i % 11 == 0) copies.emplace_back(places, plain);
+      if (i % 500 == 250) {  // a copy that goes on by itself changes no other
+        PlacesOfThread other = copies.back().first;
+        other.note({time_ns + 5, time_ns + 5, false, 0}, 60'000, 0);
+      }
+    }
+    expect_same(places, plain);
+    for (const auto& [one, other] : copies) expect_same(one, other);
+  }
+}
+
+// A history of its own takes 4 kB for each copy.
+TEST(PlacesOfThread, CopiesShareTheirMemory) {
+  constexpr std::size_t kCopies = 1 << 14;
+  std::vector<PlacesOfThread> copies;
+  copies.reserve(kCopies);
+  PlacesOfThread places;
+  std::uint32_t path = 1;
+  const auto note = [&] {
+    places.note({path * kMs, path * kMs, false, 0}, path, 1);
+    ++path;
+  };
+  while (path < 1000) note();
+  const std::uint64_t before = own_memory_bytes();
+  for (std::size_t i = 0; i < kCopies; ++i) {
+    note();
+    copies.push_back(places);
+  }
+  EXPECT_LT(own_memory_bytes(), before + kCopies * 2048);
 }
 
 // It is woken at once and runs: the second part has no time of its own.

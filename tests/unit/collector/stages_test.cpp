@@ -524,6 +524,7 @@ TEST(StoreLimits, CountTheThreadsAndProcessesOfTheNode) {
   EXPECT_GT(many.nodes, 40'000u);
   EXPECT_GT(rows, 60'000u);
   EXPECT_LT(limits_within(kMax, {kRanks, kThreads, 20'000}).nodes, many.nodes);
+  EXPECT_LT(limits_within(kMax, {kRanks, kThreads, 0, 20'000}).nodes, many.nodes);
   // Some room is left where there is none.
   const StoreLimits least = limits_within(kMax, {kRanks, 10 * kThreads, 0});
   EXPECT_GT(least.nodes, 1000u);
