@@ -3,8 +3,12 @@
 // it. Called by the server's event loop, on one thread.
 #include "collector/node/node_state.hpp"
 
+#include <fmt/format.h>
+#include <xxhash.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <iterator>
 #include <set>
 #include <tuple>
@@ -17,7 +21,9 @@
 namespace clusterprof::collector {
 namespace {
 
-constexpr std::size_t kMaxNotes = 50;
+// The first notes, and of each code in any case the first ones: the analysis reads some as facts. Of others
+// that many are known, so as to be counted once.
+constexpr std::size_t kMaxNotes = 50, kNotesOfEachCode = 8, kMaxNotesLeftOut = std::size_t{1} << 14;
 constexpr std::size_t kMaxStarts = 1000;     // of ranks by a launcher below clusterprof
 constexpr std::size_t kMaxMpiHelpers = 16;   // ended ones that are kept for each rank
 constexpr std::ptrdiff_t kMaxPrograms = 16;  // ended ones that launchers announced for a rank, but for one
@@ -71,6 +77,14 @@ const wire::ShellCall* find_shell_call(const wire::SegmentHeader& parent, std::s
     found_ns = start_ns;
   }
   return found;
+}
+
+std::uint64_t hash_of(const shard::Note& note) {
+  std::string all = fmt::format("{} {} {} {}", static_cast<unsigned>(note.code), note.number, note.first_rank,
+                                note.last_rank);
+  for (const std::string* const text : {&note.node, &note.text, &note.detail})
+    all.append(1, '\0').append(*text);
+  return XXH3_64bits(all.data(), all.size());
 }
 
 constexpr std::size_t kCheckpointEvents = std::size_t{1} << 16, kMinCheckpointEvents = 256;
@@ -1063,11 +1077,16 @@ void NodeState::launcher_gone(const std::string& launcher) {
 
 void NodeState::add_note(shard::Note note) {
   if (std::find(notes_.begin(), notes_.end(), note) != notes_.end()) return;
-  if (notes_.size() < kMaxNotes) {
+  const auto is_of_code = [&note](const shard::Note& other) { return other.code == note.code; };
+  if (notes_.size() < kMaxNotes ||
+      std::count_if(notes_.begin(), notes_.end(), is_of_code) < std::ptrdiff_t{kNotesOfEachCode}) {
     notes_.push_back(std::move(note));
-  } else {
-    ++notes_left_out_;
+    return;
   }
+  const std::uint64_t hash = hash_of(note);
+  if (known_left_out_.contains(hash)) return;
+  if (known_left_out_.size() < kMaxNotesLeftOut) known_left_out_.insert(hash);
+  ++notes_left_out_;
 }
 
 }  // namespace clusterprof::collector

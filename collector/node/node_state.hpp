@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -186,7 +187,7 @@ class NodeState {
 
   // The MPI launcher has ended. Adds a note about the ranks that still run.
   void launcher_gone(const std::string& launcher);
-  // Adds a note. Only the first ones are kept.
+  // Adds a note. Only the first ones are kept, and the first ones of each code.
   void add_note(shard::Note note);
 
   // The content for a shard, as it is now. `complete`: all ranks have ended.
@@ -359,6 +360,7 @@ class NodeState {
   std::string told_command_, stored_command_;  // of the latest greeting: children of a fork say the same
   std::vector<shard::Note> notes_;
   std::uint64_t notes_left_out_ = 0;
+  std::unordered_set<std::uint64_t> known_left_out_;  // hashes of the first ones
   std::uint64_t memory_kills_ = 0;
   shard::GroupMemory group_memory_;
   std::uint64_t turned_off_ns_ = 0;  // 0: recording is on

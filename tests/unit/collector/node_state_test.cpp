@@ -383,6 +383,29 @@ TEST_F(NodeStateTest, LimitsTheNumberOfNotes) {
   EXPECT_EQ(notes.back(), note_of_node(shard::NoteCode::kMoreNotes, notes.back().node, 950));
 }
 
+// The analysis reads some notes as facts: of which kind there are many does not matter to them.
+TEST_F(NodeStateTest, KeepsTheFirstNotesOfEachCode) {
+  for (std::uint64_t pid = 0; pid < 100; ++pid)
+    state_.add_note(note_of_node(shard::NoteCode::kProcessDamaged, "n", pid));
+  const shard::Note turned_off = note_of_node(shard::NoteCode::kTurnedOff, "n", 60),
+                    ended = note_of_node(shard::NoteCode::kEndedForHang, "n", 1);
+  state_.add_note(turned_off);
+  state_.add_note(ended);
+  for (std::uint64_t uid = 0; uid < 100; ++uid)
+    state_.add_note(note_of_node(shard::NoteCode::kOtherUser, "n", uid));
+  const std::vector<shard::Note> notes = state_.snapshot(at(0), true).run.notes;
+  EXPECT_EQ(std::count(notes.begin(), notes.end(), turned_off), 1);
+  EXPECT_EQ(std::count(notes.begin(), notes.end(), ended), 1);
+  EXPECT_LT(notes.size(), 70u);
+}
+
+TEST_F(NodeStateTest, CountsNotesThatAreLeftOutOnce) {
+  for (int again = 0; again < 3; ++again)
+    for (std::uint64_t pid = 0; pid < 80; ++pid)
+      state_.add_note(note_of_node(shard::NoteCode::kProcessDamaged, "n", pid));
+  EXPECT_EQ(state_.snapshot(at(0), true).run.notes.back().number, 30u);
+}
+
 TEST_F(NodeStateTest, SaysOnceThatItSavesMemory) {
   for (int i = 0; i < 3; ++i) state_.save_memory(shard::NoteCode::kMemoryBound, 100 << 20);
   const std::vector<shard::Note> notes = state_.snapshot(at(100), true).run.notes;
