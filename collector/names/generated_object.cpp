@@ -14,6 +14,7 @@ using Bytes = std::span<const std::uint8_t>;
 
 constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint64_t kUserSpaceEnd = std::uint64_t{1} << 47;
+constexpr std::uint64_t kCommonPlace = std::uint64_t{1} << 16;  // not 0, which may mean that there is none
 
 template <typename T>
 bool read_at(Bytes bytes, std::uint64_t offset, T& to) {
@@ -160,9 +161,20 @@ std::vector<AddressRange> functions_of_object(Bytes bytes) {
   return ranges;
 }
 
-std::optional<std::vector<std::uint8_t>> placed_object(Bytes bytes) {
+std::uint64_t common_move(Bytes bytes) {
   const std::optional<Object> object = read_object(bytes);
+  if (!object || object->header.e_type != ET_REL) return 0;
+  std::uint64_t begin = kUserSpaceEnd;
+  for (std::size_t i = 0; i < object->sections.size(); ++i)
+    if (object->is_code(i)) begin = std::min(begin, object->sections[i].sh_addr);
+  return begin == kUserSpaceEnd ? 0 : begin / kPageBytes * kPageBytes - kCommonPlace;
+}
+
+std::optional<std::vector<std::uint8_t>> placed_object(Bytes bytes, std::uint64_t moved_by) {
+  std::optional<Object> object = read_object(bytes);
   if (!object) return std::nullopt;
+  for (Elf64_Shdr& section : object->sections)
+    if ((section.sh_flags & SHF_ALLOC) != 0 && section.sh_addr != 0) section.sh_addr -= moved_by;
   std::vector<Elf64_Shdr> sections = object->sections;
   std::vector<std::uint8_t> placed(sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr));
   for (std::size_t i = 0; i < sections.size(); ++i) {

@@ -22,7 +22,12 @@ struct AddressRange {
 
 // The same object as an executable file, which elfutils reads without knowing where its sections are:
 // symbols have their addresses, references of the debugging information are filled in, and code and data are
-// left out. No value: it makes no sense.
-[[nodiscard]] std::optional<std::vector<std::uint8_t>> placed_object(std::span<const std::uint8_t> object);
+// left out. No value: it makes no sense. `moved_by`: all addresses are lower by that.
+[[nodiscard]] std::optional<std::vector<std::uint8_t>> placed_object(std::span<const std::uint8_t> object,
+                                                                     std::uint64_t moved_by = 0);
+
+// By how much its code has to be moved so that it is where that of the same object in another process is
+// (modulo 2^64). 0: it cannot be moved, or makes no sense.
+[[nodiscard]] std::uint64_t common_move(std::span<const std::uint8_t> object);
 
 }  // namespace clusterprof::collector

@@ -933,6 +933,7 @@ void NodeState::fit_store(std::uint64_t now_ns) {
   }
   // Limits are never raised, so the most that there were at a time counts.
   sizes.wakes = std::max(sizes.wakes, sizes_.wakes);
+  sizes.generated_bytes = store_.generated_bytes();
   if (sizes == sizes_) return;
   sizes_ = sizes;
   store_.lower_limits(limits_within(options_.max_memory_bytes, sizes));

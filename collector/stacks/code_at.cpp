@@ -12,7 +12,7 @@ std::optional<CodeAt> code_at(const ModuleMap& modules, GeneratedCode& generated
   // Generated code may be in a buffer of an object file. What was described before the object file was loaded
   // is gone.
   if (place && (mapping == nullptr || mapping->epoch <= place->epoch))
-    return CodeAt{{kind, place->module, word}, ModuleRole::kProgram};
+    return CodeAt{generated.frame(*place, kind, word), ModuleRole::kProgram};
   if (mapping != nullptr) return CodeAt{{kind, mapping->module, word - mapping->load_bias}, mapping->role};
   return std::nullopt;
 }

@@ -67,16 +67,26 @@ std::optional<GeneratedCode::Place> GeneratedCode::find(std::uint64_t address) {
   const auto after = pieces_.upper_bound(address);
   if (after == pieces_.begin() || address >= std::prev(after)->second.end) return std::nullopt;
   Object& object = objects_[std::prev(after)->second.object];
-  if (object.module == kNoModule && !object.is_damaged) {
-    if (auto placed = placed_object(copy_of(object))) {
+  const bool may_have_room = object.module == kNoModule && object.openings != store_.openings();
+  if (may_have_room && !object.is_damaged) {
+    object.openings = store_.openings();
+    const std::vector<std::uint8_t> bytes = copy_of(object);
+    object.moved_by = common_move(bytes);
+    if (auto placed = placed_object(bytes, object.moved_by)) {
       object.module = store_.generated_module(std::move(*placed));
+      if (object.module == kNoModule) drops_.add("generated_arena_full");
     } else {
       drops_.add("damaged_generated");
       object.is_damaged = true;
     }
   }
   if (object.is_damaged) return std::nullopt;
-  return Place{object.module, object.epoch};
+  return Place{object.module, object.epoch, object.moved_by};
+}
+
+RawFrame GeneratedCode::frame(const Place& place, RawKind kind, std::uint64_t word) {
+  if (place.module == kNoModule) return {RawKind::kNamed, store_.name("[unknown]"), 0};
+  return {kind, place.module, word - place.moved_by};
 }
 
 }  // namespace clusterprof::collector

@@ -30,18 +30,24 @@ class GeneratedCode {
   [[nodiscard]] bool take_news() noexcept;
   [[nodiscard]] bool take_replaced() noexcept;
 
-  // The code at an address: its module in the RawStore, in which addresses are the process's, and the
-  // module_epoch when it was seen. No value: none is described, or the description makes no sense.
+  // The code at an address: its module in the RawStore, in which addresses are lower than the process's by
+  // `moved_by`, and the module_epoch when it was seen. kNoModule: there was no room for the description. No
+  // value: none is described, or the description makes no sense.
   struct Place {
     std::uint32_t module, epoch;
+    std::uint64_t moved_by;
   };
   [[nodiscard]] std::optional<Place> find(std::uint64_t address);
+  // The frame of a word there.
+  [[nodiscard]] RawFrame frame(const Place& place, RawKind kind, std::uint64_t word);
 
  private:
   struct Object {
     std::uint64_t offset, bytes;  // in the arena
     std::uint32_t epoch;
-    std::uint32_t module = kNoModule;  // once one of its addresses was looked up
+    std::uint32_t module = kNoModule;  // once one of its addresses was looked up, if there was room
+    std::uint64_t moved_by = 0;
+    std::optional<std::uint64_t> openings;  // of the store, when it was
     bool is_damaged = false;
   };
   struct Piece {

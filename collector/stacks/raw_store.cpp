@@ -3,6 +3,8 @@
 // left_out). Called at every sample whose stack is new, by the thread that polls.
 #include "collector/stacks/raw_store.hpp"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <initializer_list>
 #include <utility>
@@ -81,7 +83,8 @@ StoreLimits limits_within(std::uint64_t max_memory_bytes, const TableSizes& tabl
   constexpr std::uint64_t kLeastRoom_bytes = 1 << 20;
   const std::uint64_t free_bytes = max_memory_bytes - std::min(max_memory_bytes, kBase_bytes);
   const std::uint64_t tables_bytes = tables.threads * kThread_bytes + tables.processes * kProcess_bytes +
-                                     tables.ended * kEnded_bytes + tables.wakes * kWake_bytes;
+                                     tables.ended * kEnded_bytes + tables.wakes * kWake_bytes +
+                                     tables.generated_bytes;
   std::uint64_t room = free_bytes / 3;
   if (tables_bytes > room)
     room = std::max(kLeastRoom_bytes, (free_bytes - std::min(free_bytes, tables_bytes)) / 2);
@@ -96,6 +99,7 @@ StoreLimits limits_within(std::uint64_t max_memory_bytes, const TableSizes& tabl
   limits.rows =
       std::min(limits.rows, rows - std::min(rows / 2, processes * (limits.fewest_rows + limits.short_rows)));
   limits.process_rows = std::min(limits.process_rows, limits.rows);
+  limits.generated_bytes = std::min<std::size_t>(limits.generated_bytes, free_bytes / 8);
   return limits;
 }
 
@@ -107,6 +111,7 @@ void RawStore::lower(StoreLimits& limits, const StoreLimits& to) const noexcept 
   limits.process_rows = std::min(limits.process_rows, to.process_rows);
   limits.fewest_rows = std::min(limits.fewest_rows, to.fewest_rows);
   limits.short_rows = std::min(limits.short_rows, to.short_rows);
+  limits.generated_bytes = std::min(limits.generated_bytes, std::max(to.generated_bytes, generated_bytes_));
 }
 
 void RawStore::lower_limits(const StoreLimits& limits) noexcept {
@@ -129,6 +134,7 @@ void RawStore::close() noexcept {
   limits_.short_nodes = std::min(limits_.short_nodes, kOfClosed.short_nodes);
   limits_.fewest_rows = std::min(limits_.fewest_rows, kOfClosed.fewest_rows);
   limits_.short_rows = std::min(limits_.short_rows, kOfClosed.short_rows);
+  limits_.generated_bytes = std::min(limits_.generated_bytes, generated_bytes_);
 }
 
 std::uint32_t RawStore::module(std::string_view path, const std::vector<std::uint8_t>& build_id) {
@@ -145,9 +151,17 @@ std::uint32_t RawStore::module(std::string_view path, const std::vector<std::uin
 }
 
 std::uint32_t RawStore::generated_module(std::vector<std::uint8_t> object) {
+  const auto next = static_cast<std::uint32_t>(tables_.modules.size());
+  const std::uint64_t hash = XXH3_64bits(object.data(), object.size());
+  const auto found = generated_.find(hash);
+  // The process may have written anything: an object with the same hash may be another one.
+  if (found != generated_.end() && tables_.modules[found->second]->object == object) return found->second;
+  if (object.size() > limits_.generated_bytes - generated_bytes_) return kNoModule;
+  generated_.try_emplace(hash, next);
+  generated_bytes_ += object.size();
   tables_.modules.push_back(std::make_shared<const ModuleInfo>(
       ModuleInfo{std::string(kGeneratedModule), {}, ModuleRole::kProgram, std::move(object)}));
-  return static_cast<std::uint32_t>(tables_.modules.size() - 1);
+  return next;
 }
 
 std::uint32_t RawStore::code(CodeInfo info) {

@@ -141,6 +141,7 @@ struct StoreLimits {
   // any case.
   std::size_t rows = 1u << 20, process_rows = 1u << 17, fewest_rows = 1u << 10;
   std::size_t short_rows = 1u << 12;  // of one process on paths without their callers, besides these
+  std::size_t generated_bytes = std::size_t{256} << 20;  // of descriptions of generated code
 };
 
 // What else takes the collector's memory. Nobody can limit it: they are the node's own.
@@ -148,6 +149,7 @@ struct TableSizes {
   std::size_t processes = 0, threads = 0;  // that are being recorded
   std::size_t ended = 0;                   // rows of processes that have ended
   std::size_t wakes = 0;                   // records of who ended waits
+  std::size_t generated_bytes = 0;         // of descriptions of generated code
   friend bool operator==(const TableSizes&, const TableSizes&) = default;
 };
 
@@ -174,8 +176,9 @@ class RawStore {
   [[nodiscard]] std::uint64_t openings() const noexcept { return openings_; }
 
   std::uint32_t module(std::string_view path, const std::vector<std::uint8_t>& build_id);
-  // A new one in each call.
+  // Equal objects are one. kNoModule: there is no room for it.
   std::uint32_t generated_module(std::vector<std::uint8_t> object);
+  [[nodiscard]] std::size_t generated_bytes() const noexcept { return generated_bytes_; }
   std::uint32_t code(CodeInfo info);
   std::uint32_t name(const std::string& name);
   std::uint32_t frame(const RawFrame& frame);
@@ -237,6 +240,8 @@ class RawStore {
   std::uint32_t left_out_frame_ = FlatIndex::kAbsent;
   std::array<std::optional<std::uint32_t>, shard::kFrameKinds> unknown_;
   std::unordered_map<std::string, std::uint32_t> modules_, codes_, names_, files_;
+  std::unordered_map<std::uint64_t, std::uint32_t> generated_;  // modules, by a hash of their objects
+  std::size_t generated_bytes_ = 0;
   FlatIndex frames_;  // by a hash; the next free number where two frames have the same
   FlatIndex nodes_;   // by parent << 32 | frame
 };

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -301,6 +302,9 @@ RawFrame last_frame(const RawStore& store, std::uint32_t path) {
   return frame.kind == RawKind::kPending ? store.tables().pending[frame.a].resolution : frame;
 }
 
+// In the store, the first page of generated code is here.
+constexpr std::uint64_t kCommonPlace = 0x10000;
+
 TEST_F(Stacks, GeneratedCodeIsAModuleOfItsOwn) {
   const std::string first = test::made_object(0x7000'0000, 0x1000, {{"first", 0x100, 0x80}});
   const std::string second = test::made_object(0x7100'0000, 0x1000, {{"second", 0, 0x80}});
@@ -310,7 +314,7 @@ TEST_F(Stacks, GeneratedCodeIsAModuleOfItsOwn) {
   segment.generated(second);
   stacks.read_descriptions(1);
   const RawFrame frame = last_frame(store, before.path);
-  EXPECT_EQ(frame, (RawFrame{RawKind::kNativeExact, frame.a, 0x7000'0110}));
+  EXPECT_EQ(frame, (RawFrame{RawKind::kNativeExact, frame.a, kCommonPlace + 0x110}));
   EXPECT_EQ(store.tables().modules.at(frame.a)->path, kGeneratedModule);
   EXPECT_FALSE(store.tables().modules[frame.a]->object.empty());
   const Stack other = stacks.resolve(std::vector<std::uint64_t>{0x7100'0010, 0x7000'0180}, context);
@@ -319,9 +323,56 @@ TEST_F(Stacks, GeneratedCodeIsAModuleOfItsOwn) {
   EXPECT_NE(last_frame(store, other.path).a, frame.a);
   // The call is the last instruction of the function.
   const RawFrame caller = last_frame(store, store.tables().nodes[other.path].parent);
-  EXPECT_EQ(caller, (RawFrame{RawKind::kNativeReturn, frame.a, 0x7000'0180}));
+  EXPECT_EQ(caller, (RawFrame{RawKind::kNativeReturn, frame.a, kCommonPlace + 0x180}));
   EXPECT_FALSE(stacks.resolve(std::vector<std::uint64_t>{0x7000'0180}, context).settled);
   EXPECT_TRUE(drops.counts().empty());
+}
+
+// As of the children of a fork, or of ranks whose compilers have put it to different addresses.
+TEST_F(Stacks, EqualGeneratedCodeOfSeveralProcessesIsOneModule) {
+  std::vector<std::unique_ptr<FakeSegment>> segments;
+  std::set<std::uint32_t> paths;
+  for (const std::uint64_t page : {0x7000'0000ull, 0x7000'0000ull, 0x5555'0000'1000ull, 0x2000ull}) {
+    FakeSegment& other = *segments.emplace_back(std::make_unique<FakeSegment>());
+    other.generated(test::made_object(page + 0x40, 0x1000, {{"kernel", 0x100, 0x80}}));
+    const SegmentView of_other = view_of(other);
+    StackResolver resolver(of_other, store, drops);
+    resolver.read_descriptions(1);
+    paths.insert(resolver.resolve(std::vector<std::uint64_t>{page + 0x150}, context).path);
+  }
+  EXPECT_EQ(paths.size(), 1u);
+  EXPECT_EQ(store.tables().modules.size(), 1u);
+  EXPECT_EQ(store.tables().nodes.size(), 2u);
+  EXPECT_EQ(store.generated_bytes(), store.tables().modules[0]->object.size());
+  segment.generated(test::made_object(0x7000'0040, 0x1000, {{"another", 0x100, 0x80}}));
+  stacks.read_descriptions(1);
+  EXPECT_FALSE(paths.contains(stacks.resolve(std::vector<std::uint64_t>{0x7000'0150}, context).path));
+  EXPECT_EQ(store.tables().modules.size(), 2u);
+  EXPECT_TRUE(drops.counts().empty());
+}
+
+TEST(GeneratedModules, HaveNoNamesWithoutRoom) {
+  RawStore small(StoreLimits{.generated_bytes = 2000});
+  DropCounts drops;
+  std::set<std::uint32_t> paths;
+  const auto path_in = [&](StackResolver& resolver, std::uint64_t address) {
+    return resolver.resolve(std::vector<std::uint64_t>{address}, StackContext()).path;
+  };
+  for (int i = 0; i < 20; ++i) {
+    FakeSegment segment;
+    segment.generated(test::made_object(0x7000'0000, 0x1000, {{"kernel" + std::to_string(i), 0x100, 0x80}}));
+    const SegmentView view = view_of(segment);
+    StackResolver resolver(view, small, drops);
+    resolver.read_descriptions(1);
+    paths.insert(path_in(resolver, 0x7000'0110));
+  }
+  EXPECT_LE(small.generated_bytes(), 2000u);
+  EXPECT_GE(small.tables().modules.size(), 1u);
+  EXPECT_EQ(paths.size(), small.tables().modules.size() + 1);
+  EXPECT_EQ(drops.counts().at("generated_arena_full"), 20 - small.tables().modules.size());
+  const RawFrame& without = small.tables().frames[small.tables().nodes.back().frame];
+  EXPECT_EQ(without.kind, RawKind::kNamed);
+  EXPECT_EQ(*small.tables().names.at(without.a), "[unknown]");
 }
 
 TEST_F(Stacks, TheNewestGeneratedCodeCounts) {
@@ -507,6 +558,8 @@ TEST(StoreLimits, LeaveRoomBelowTheMemoryLimit) {
   EXPECT_LT(small.nodes * 600 + small.rows * 320, 100u << 20);
   EXPECT_GT(small.nodes, 40'000u);
   EXPECT_GT(small.rows, 80'000u);
+  EXPECT_LE(small.generated_bytes, 10u << 20);
+  EXPECT_EQ(large.generated_bytes, usual.generated_bytes);
 }
 
 TEST(StoreLimits, CountTheThreadsAndProcessesOfTheNode) {
@@ -525,6 +578,7 @@ TEST(StoreLimits, CountTheThreadsAndProcessesOfTheNode) {
   EXPECT_GT(rows, 60'000u);
   EXPECT_LT(limits_within(kMax, {kRanks, kThreads, 20'000}).nodes, many.nodes);
   EXPECT_LT(limits_within(kMax, {kRanks, kThreads, 0, 20'000}).nodes, many.nodes);
+  EXPECT_LT(limits_within(kMax, {kRanks, kThreads, 0, 0, 20 << 20}).nodes, many.nodes);
   // Some room is left where there is none.
   const StoreLimits least = limits_within(kMax, {kRanks, 10 * kThreads, 0});
   EXPECT_GT(least.nodes, 1000u);

@@ -126,6 +126,43 @@ TEST(GeneratedObject, LinesAndInlinedFunctionsAreRead) {
   EXPECT_EQ(calling_lines, std::set<unsigned>{line_of("line of call")});
 }
 
+// Two processes have it at different addresses.
+TEST(GeneratedObject, IsTheSameInEveryProcessWhereItIsMovedToTheCommonPlace) {
+  const std::string object = test::made_object(kCode, 0x100, {{"first", 0x10, 0x20}});
+  const std::string other = test::made_object(kCode + 0x30'0000, 0x100, {{"first", 0x10, 0x20}});
+  EXPECT_NE(placed_object(bytes_of(object)), placed_object(bytes_of(other)));
+  EXPECT_EQ(placed_object(bytes_of(object), common_move(bytes_of(object))),
+            placed_object(bytes_of(other), common_move(bytes_of(other))));
+  EXPECT_EQ(common_move(bytes_of(other)) - common_move(bytes_of(object)), 0x30'0000u);
+  EXPECT_EQ(common_move({}), 0u);
+}
+
+TEST(GeneratedObject, MovingItChangesNoNamesAndLines) {
+  const std::string object = compiled_object();
+  const std::uint64_t moved_by = common_move(bytes_of(object));
+  ASSERT_NE(moved_by, 0u);
+  Symbolizer symbolizer;
+  const auto add = [&](std::uint64_t by) {
+    return symbolizer.add_object(
+        "[jit]", std::make_shared<const std::vector<std::uint8_t>>(*placed_object(bytes_of(object), by)));
+  };
+  const auto module = add(0), moved = add(moved_by);
+  std::size_t named = 0;
+  for (const AddressRange& range : functions_of_object(bytes_of(object)))
+    for (std::uint64_t address = range.begin; address < range.end; ++address) {
+      const std::vector<SourceFrame> before = symbolizer.resolve(module, address, false),
+                                     after = symbolizer.resolve(moved, address - moved_by, false);
+      ASSERT_EQ(before.size(), after.size());
+      for (std::size_t i = 0; i < before.size(); ++i) {
+        EXPECT_EQ(before[i].function, after[i].function);
+        EXPECT_EQ(before[i].file, after[i].file);
+        EXPECT_EQ(before[i].line, after[i].line);
+        named += after[i].has_symbol && after[i].line != 0 ? 1 : 0;
+      }
+    }
+  EXPECT_GT(named, 0u);
+}
+
 TEST(GeneratedObject, ManyTakeFewDescriptors) {
   const auto open_files = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
