@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "collector/stacks/pending_frames.hpp"
 
+#include <unistd.h>
+
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "collector/names/perf_map.hpp"
@@ -24,7 +27,17 @@ std::uint32_t PendingFrames::add(Frames& frames, const Key& key, shard::FrameKin
 }
 
 std::uint32_t PendingFrames::address(std::uint64_t address, bool exact, std::uint32_t epoch) {
-  return add(addresses_, {address, exact ? 0u : 1u, epoch}, shard::FrameKind::kNative);
+  const Key key = {address, exact ? 0u : 1u, epoch};
+  if (store_.has_many_nameless() && !addresses_.contains(key) && !has_perf_map())
+    return store_.unknown(shard::FrameKind::kNative);
+  return add(addresses_, key, shard::FrameKind::kNative);
+}
+
+// Looks once in a round.
+bool PendingFrames::has_perf_map() {
+  if (!has_perf_map_ && std::exchange(may_look_for_map_, false))
+    has_perf_map_ = access(perf_map_path(pid_).c_str(), F_OK) == 0;
+  return has_perf_map_;
 }
 
 std::uint32_t PendingFrames::code(std::uint64_t code_id, std::uint64_t instruction) {
@@ -40,6 +53,7 @@ void PendingFrames::resolve(std::uint32_t frame, const RawFrame& resolution) {
 }
 
 void PendingFrames::settle(std::uint64_t now_ns) {
+  may_look_for_map_ = true;
   if (!regions_waiting_.empty()) settle_regions();
   const bool has_modules = modules_.take_news(), has_generated = generated_.take_news();
   if ((has_modules || has_generated) && !addresses_.empty()) settle_addresses();
@@ -81,11 +95,16 @@ void PendingFrames::name_generated_code(std::int32_t pid, std::int64_t process_s
   for (const auto& [key, frame] : addresses_)
     addresses.push_back(instruction_of(key.value, key.instruction == 0));
   if (addresses.empty()) return;
+  std::size_t nameless = 0;
   const auto names = read_perf_map(perf_map_path(pid), process_start_utc_ns, addresses);
   for (const auto& [key, frame] : addresses_) {
     const auto name = names.find(instruction_of(key.value, key.instruction == 0));
-    if (name != names.end()) resolve(frame, {RawKind::kNamed, store_.name(name->second), 0});
+    if (name != names.end())
+      resolve(frame, {RawKind::kNamed, store_.name(name->second), 0});
+    else
+      ++nameless;
   }
+  store_.add_nameless(nameless);
 }
 
 }  // namespace clusterprof::collector

@@ -4,8 +4,9 @@
 // description arrives.
 //
 // Their number is limited, because code generated at run time can have any number of addresses. Frames beyond
-// the limit share one frame that says nothing (RawStore::unknown). Only the thread that polls the process may
-// call this.
+// the limit share one frame that says nothing (RawStore::unknown). So do new addresses of processes without a
+// perf map when those of ended processes have taken much room (RawStore::has_many_nameless). Only the thread
+// that polls the process may call this.
 #pragma once
 
 #include <compare>
@@ -24,8 +25,13 @@ class PendingFrames {
  public:
   // All of them must outlive it.
   PendingFrames(RawStore& store, ModuleMap& modules, GeneratedCode& generated, CodeObjects& codes,
-                RegionPaths& regions)
-      : store_(store), modules_(modules), generated_(generated), codes_(codes), regions_(regions) {}
+                RegionPaths& regions, std::int32_t pid)
+      : store_(store),
+        modules_(modules),
+        generated_(generated),
+        codes_(codes),
+        regions_(regions),
+        pid_(pid) {}
 
   // Frames of the RawStore. `exact`: the address of an instruction, not a return address.
   std::uint32_t address(std::uint64_t address, bool exact, std::uint32_t epoch);
@@ -48,6 +54,7 @@ class PendingFrames {
 
   std::uint32_t add(Frames& frames, const Key& key, shard::FrameKind kind);
   void resolve(std::uint32_t frame, const RawFrame& resolution);
+  [[nodiscard]] bool has_perf_map();
   void settle_addresses();
   void settle_codes();
   void settle_regions();
@@ -57,6 +64,8 @@ class PendingFrames {
   GeneratedCode& generated_;
   CodeObjects& codes_;
   RegionPaths& regions_;
+  const std::int32_t pid_;  // as the process sees it
+  bool has_perf_map_ = false, may_look_for_map_ = true;
   Frames addresses_;  // instruction 0: exact; 1: a return address
   Frames codes_waiting_, regions_waiting_;
 };

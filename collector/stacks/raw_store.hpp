@@ -142,6 +142,7 @@ struct StoreLimits {
   std::size_t rows = 1u << 20, process_rows = 1u << 17, fewest_rows = 1u << 10;
   std::size_t short_rows = 1u << 12;  // of one process on paths without their callers, besides these
   std::size_t generated_bytes = std::size_t{256} << 20;  // of descriptions of generated code
+  std::size_t nameless = 1u << 14;                       // RawStore::has_many_nameless
 };
 
 // What else takes the collector's memory. Nobody can limit it: they are the node's own.
@@ -217,6 +218,12 @@ class RawStore {
   // Adds a frame that is not described yet, and resolves it later. No value: there is no room.
   std::optional<std::uint32_t> add_pending(shard::FrameKind kind);
   void resolve_pending(std::uint32_t index, const RawFrame& resolution);
+  // Addresses of a process that has ended, which got no names. With many of them and half of the nodes taken,
+  // further addresses that may get none are not worth a frame each.
+  void add_nameless(std::size_t addresses) noexcept { nameless_ += addresses; }
+  [[nodiscard]] bool has_many_nameless() const noexcept {
+    return nameless_ >= limits_.nameless && tables_.nodes.size() >= limits_.nodes / 2;
+  }
   // The frame for everything that will never be known.
   std::uint32_t unknown(shard::FrameKind kind);
 
@@ -241,7 +248,7 @@ class RawStore {
   std::array<std::optional<std::uint32_t>, shard::kFrameKinds> unknown_;
   std::unordered_map<std::string, std::uint32_t> modules_, codes_, names_, files_;
   std::unordered_map<std::uint64_t, std::uint32_t> generated_;  // modules, by a hash of their objects
-  std::size_t generated_bytes_ = 0;
+  std::size_t generated_bytes_ = 0, nameless_ = 0;
   FlatIndex frames_;  // by a hash; the next free number where two frames have the same
   FlatIndex nodes_;   // by parent << 32 | frame
 };

@@ -51,7 +51,7 @@ StackResolver::StackResolver(const SegmentView& segment, RawStore& store, DropCo
       codes_(segment, store, drops),
       regions_(segment, store,
                [this](std::uint64_t offset, std::uint32_t words) { return forward_frame(offset, words); }),
-      pending_(store, modules_, generated_, codes_, regions_) {
+      pending_(store, modules_, generated_, codes_, regions_, segment.header().pid) {
   store_.add_process_root(base_);
   const RawTables& tables = store_.tables();
   for (std::uint32_t node = base_; node != 0 && !store_.is_region(node); node = tables.nodes[node].parent)

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The stages of the ProcessRecorder by themselves; how they work together is in process_recorder_test.cpp.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <set>
@@ -13,6 +16,7 @@
 
 #include "collector/charge/process_charges.hpp"
 #include "collector/mpi/time_in_mpi.hpp"
+#include "collector/names/perf_map.hpp"
 #include "collector/process/last_path.hpp"
 #include "collector/rings/process_start.hpp"
 #include "collector/rings/sample_reader.hpp"
@@ -373,6 +377,48 @@ TEST(GeneratedModules, HaveNoNamesWithoutRoom) {
   const RawFrame& without = small.tables().frames[small.tables().nodes.back().frame];
   EXPECT_EQ(without.kind, RawKind::kNamed);
   EXPECT_EQ(*small.tables().names.at(without.a), "[unknown]");
+}
+
+// Each of many short-lived processes has code of its own that nobody describes.
+TEST(PendingAddresses, OfProcessesThatHaveEndedLeaveRoomForOthers) {
+  RawStore small(StoreLimits{.nodes = 200, .nameless = 50});
+  constexpr std::int32_t kNoMap = 2'000'000'000;  // a process without one
+  DropCounts drops;
+  StackContext context;
+  context.epoch = 1;
+  const auto path_in = [&](StackResolver& resolver, std::uint64_t address) {
+    return resolver.resolve(std::vector<std::uint64_t>{address, 0x1200}, context).path;
+  };
+  for (std::uint64_t i = 0; i < 300; ++i) {
+    FakeSegment segment;
+    segment.header().pid = kNoMap;
+    segment.module("/program", 0x1000, 0x9000, 0);
+    const SegmentView view = view_of(segment);
+    StackResolver resolver(view, small, drops);
+    resolver.read_descriptions(1);
+    for (std::uint64_t address = 0; address < 4; ++address)
+      (void)path_in(resolver, 0x7000'0000 + i * 64 + address);
+    resolver.finish(kNoMap, 0, 2);
+  }
+  FakeSegment segment;
+  segment.header().pid = getpid();
+  segment.module("/program", 0x1000, 0x9000, 0);
+  const SegmentView view = view_of(segment);
+  StackResolver resolver(view, small, drops);
+  resolver.read_descriptions(1);
+  EXPECT_FALSE(small.is_short(path_in(resolver, 0x1300)));
+  EXPECT_LT(small.tables().nodes.size(), 150u);
+  const std::uint32_t one = path_in(resolver, 0x7100'0000), other = path_in(resolver, 0x7100'0100);
+  EXPECT_EQ(one, other);
+  // A process with a map may get names for its own.
+  const std::string map = perf_map_path(getpid());
+  std::ofstream(map) << "71000200 10 compiled\n";
+  resolver.read_descriptions(2);
+  const std::uint32_t named = path_in(resolver, 0x7100'0200);
+  resolver.finish(getpid(), 0, 3);
+  std::remove(map.c_str());
+  EXPECT_NE(named, one);
+  EXPECT_EQ(last_frame(small, named).kind, RawKind::kNamed);
 }
 
 TEST_F(Stacks, TheNewestGeneratedCodeCounts) {
