@@ -47,7 +47,7 @@ class GeneratedCode {
     std::uint32_t epoch;
     std::uint32_t module = kNoModule;  // once one of its addresses was looked up, if there was room
     std::uint64_t moved_by = 0;
-    std::optional<std::uint64_t> openings;  // of the store, when it was
+    std::optional<std::uint64_t> openings{};  // of the store, when it was
     bool is_damaged = false;
   };
   struct Piece {
