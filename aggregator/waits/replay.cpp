@@ -86,12 +86,13 @@ std::vector<shard::CriticalTime> critical_path(const Trace& trace, const Waits& 
       const Lane* const helper = lane;
       lane = trace.main_lane(*helper);
       if (lane == nullptr || lane == helper) break;
+      recorded = recorded_time.of(*lane);
       next = trace.first_entered(*lane, until);
       if (next == lane->first || trace.events[next - 1].exit_ns <= until) continue;
       // The main thread was in a call, which had no part in it: the helper thread is older than that.
       next = trace.call_begin(next - 1);
       const std::int64_t enter_ns = trace.events[next].enter_ns;
-      activity.add_gap(*helper, helper->first, static_cast<double>(until - enter_ns), here);
+      activity.add_gap(*helper, helper->first, static_cast<double>(recorded.between(enter_ns, until)), here);
       charge();
       until = enter_ns;
       continue;
