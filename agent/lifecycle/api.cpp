@@ -107,21 +107,23 @@ void count_change(wire::MpiCallUnderWay& record) {
 std::uint64_t enter_mpi_off(std::uint32_t op);
 
 [[gnu::noinline]] void note_pauses(ThreadContext& context, std::uint64_t recorded_ns) {
+  if (context.regions == nullptr) return;
   std::uint64_t resumed_ns = g_process.resumed_ns.load(std::memory_order_relaxed);
-  if (g_process.only_regions && context.regions != nullptr)
-    resumed_ns = std::max(resumed_ns, context.regions->outside.entered_ns);
-  context.pauses.begin(paused_until(context, recorded_ns), resumed_ns);
+  if (g_process.only_regions) resumed_ns = std::max(resumed_ns, context.regions->outside.entered_ns);
+  context.regions->pauses.begin(paused_until(context, recorded_ns), resumed_ns);
 }
 
 // At the end of a call.
 [[gnu::noinline]] void tell_pauses(ThreadContext& context, const wire::MpiCallUnderWay& record,
                                    std::uint64_t time_ns, clusterprof_mpi_exit& left) {
-  left.paused_ns = context.pauses.paused_ns();
-  left.resumed_ns = context.pauses.resumed_ns;
+  if (context.regions == nullptr) return;
+  PausesOfCalls& pauses = context.regions->pauses;
+  left.paused_ns = pauses.paused_ns();
+  left.resumed_ns = pauses.resumed_ns;
   const std::uint64_t until_ns = recorded_clock().at(time_ns);
   const std::uint64_t from_ns = record.recorded_before_ns.load(std::memory_order_relaxed);
-  context.pauses.end(paused_until(context, until_ns), until_ns > from_ns ? until_ns - from_ns : 0,
-                     context.mpi_paused);
+  pauses.end(paused_until(context, until_ns), until_ns > from_ns ? until_ns - from_ns : 0,
+             context.mpi_paused);
 }
 
 std::uint64_t enter_mpi(const clusterprof_mpi_call* call) {

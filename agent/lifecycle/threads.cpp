@@ -98,6 +98,7 @@ bool make_memory(ThreadRecord& record, std::int32_t tid, ThreadContext& context)
   context.regions = reinterpret_cast<RegionStack*>(base + layout.regions);
   context.regions->depth = context.regions->deeper = 0;
   context.regions->outside = {};
+  context.regions->pauses = {};
   context.openmp = reinterpret_cast<OmpState*>(base + layout.openmp);
   reset_openmp(*context.openmp);
   return true;

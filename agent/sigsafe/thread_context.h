@@ -55,6 +55,7 @@ struct RegionStack {
   volatile std::uint32_t depth;
   std::uint32_t deeper;  // begun when there was no room: part of the innermost
   OutsideClock outside;
+  PausesOfCalls pauses;  // of MPI calls
   Entry entry[kMost];
 };
 
@@ -78,7 +79,6 @@ struct ThreadContext {
   // As a mask: signals of faults that the thread blocks, and that its handler has unblocked for this sample.
   volatile std::uint16_t faults_let_in;
   std::uint32_t mpi_phase;  // ProcessState::record_phase then
-  PausesOfCalls pauses;
   // Estimate of the cost of MPI wrappers (lifecycle/api.cpp): the number of calls since the last timed one;
   // for a timed call, what its wrapper has cost so far and when the call ended; and the usual cost of a
   // wrapper.
