@@ -581,12 +581,13 @@ void RunMerge::analyse_waiting(const std::vector<Facts>& facts) {
   for (std::uint32_t i = 0; i < plan_.shards.size() && !is_lost(); ++i) {
     const Shard& row = plan_.shards[i];
     if (row.left_out) continue;
-    const Result<ShardData> data = shard::read_shard_events(path_of(i), level);
+    Result<ShardData> data = shard::read_shard_events(path_of(i), level);
     if (!data) {
       fail_to_read(i, data.error());
       continue;
     }
     if (!is_unchanged(i)) continue;
+    if (row.moved_ns != 0) move_dates(data.value(), row.moved_ns);
     // Fields that an earlier analysis changed, and the level.
     for (std::size_t k = 0; k < data.value().ranks.size(); ++k) {
       const shard::Rank& rank = data.value().ranks[k];

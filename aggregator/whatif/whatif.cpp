@@ -618,7 +618,8 @@ struct WhatIf::State {
                                                   Outcome& outcome) const;
   using PathSums = std::map<std::pair<std::uint32_t, std::uint32_t>, double>;  // ns by rank and path
   // Returns how many of its calls may wait for other ranks.
-  double add_critical_path(const ChangedCosts& costs, std::uint32_t last_lane, PathSums& sums) const;
+  double add_critical_path(const ChangedCosts& costs, std::uint32_t last_lane, PathSums& sums,
+                           double& paused_ns) const;
   void critical_path(const ChangedCosts& costs, const std::vector<std::uint32_t>& last_lanes,
                      Outcome& outcome) const;
   [[nodiscard]] TimeRow row_of(std::uint32_t path) const;
@@ -1358,10 +1359,14 @@ void WhatIf::State::set_outcome_of_useful(const std::vector<double>& useful_ns, 
     outcome.useful_mean_s += seconds(ns) / static_cast<double>(useful_ns.size());
     outcome.useful_max_s = std::max(outcome.useful_max_s, seconds(ns));
   }
-  if (outcome.elapsed_s <= 0 || outcome.useful_max_s <= 0) return;
-  outcome.parallel = outcome.useful_mean_s / outcome.elapsed_s;
+  // As in the report: without what all ranks were paused for.
+  std::uint64_t least_paused_ns = std::numeric_limits<std::uint64_t>::max();
+  for (const shard::Rank& rank : merged.ranks) least_paused_ns = std::min(least_paused_ns, rank.paused_ns);
+  const double recorded_s = outcome.elapsed_s - seconds(static_cast<double>(least_paused_ns));
+  if (recorded_s <= 0 || outcome.useful_max_s <= 0) return;
+  outcome.parallel = outcome.useful_mean_s / recorded_s;
   outcome.load_balance = outcome.useful_mean_s / outcome.useful_max_s;
-  outcome.communication = outcome.useful_max_s / outcome.elapsed_s;
+  outcome.communication = outcome.useful_max_s / recorded_s;
 }
 
 Outcome WhatIf::State::replay(const Amounts& amounts) const {
@@ -1493,8 +1498,8 @@ std::vector<std::uint32_t> WhatIf::State::elapsed_of_stretches(const Engine& eng
 
 // Back from the end of the last lane; at each call that waited it goes on where that was caused, and where a
 // helper thread began, in its rank's main thread.
-double WhatIf::State::add_critical_path(const ChangedCosts& costs, std::uint32_t last_lane,
-                                        PathSums& sums) const {
+double WhatIf::State::add_critical_path(const ChangedCosts& costs, std::uint32_t last_lane, PathSums& sums,
+                                        double& paused_ns) const {
   const Trace& trace = recording.trace;
   double calls = 0;
   const Lane* lane = &trace.lanes[last_lane];
@@ -1515,6 +1520,7 @@ double WhatIf::State::add_critical_path(const ChangedCosts& costs, std::uint32_t
     });
     if (next == lane->end || !recording.elastic[next])
       sums[{lane->rank, trace.path_before(*lane, next)}] += static_cast<double>(stretch.calls_ns) * share;
+    paused_ns += static_cast<double>(stretch.paused_ns) * share;
     share = 1;
     if (next == lane->first) {
       const Lane* const helper = lane;
@@ -1530,9 +1536,16 @@ double WhatIf::State::add_critical_path(const ChangedCosts& costs, std::uint32_t
       } else {
         const std::int64_t from_ns = recording.gap_begin(*lane, next);
         const std::int64_t until_ns = next == lane->end ? lane->end_ns : recording.recorded_enter(next);
-        if (until_ns > from_ns)
-          share = std::clamp(
-              static_cast<double>(begin_ns - from_ns) / static_cast<double>(until_ns - from_ns), 0.0, 1.0);
+        std::int64_t gap_ns = until_ns - from_ns, part_ns = std::min(begin_ns, until_ns) - from_ns;
+        const std::span<const Pause> pauses = trace.pauses_of(*lane);
+        const auto pause = std::ranges::lower_bound(pauses, next, {}, &Pause::event);
+        if (pause != pauses.end() && pause->event == next) {
+          const auto [paused_from_ns, paused_until_ns] = trace.times_of(*lane, *pause);
+          gap_ns -= paused_until_ns - paused_from_ns;
+          part_ns -= std::clamp(begin_ns, paused_from_ns, paused_until_ns) - paused_from_ns;
+        }
+        if (gap_ns > 0)
+          share = std::clamp(static_cast<double>(part_ns) / static_cast<double>(gap_ns), 0.0, 1.0);
       }
       continue;
     }
@@ -1548,12 +1561,13 @@ double WhatIf::State::add_critical_path(const ChangedCosts& costs, std::uint32_t
 void WhatIf::State::critical_path(const ChangedCosts& costs, const std::vector<std::uint32_t>& last_lanes,
                                   Outcome& outcome) const {
   PathSums sums;
+  double paused_ns = 0;
   for (const std::uint32_t lane : last_lanes)
-    outcome.calls_on_path += add_critical_path(costs, lane, sums) * recording.scale;
+    outcome.calls_on_path += add_critical_path(costs, lane, sums, paused_ns) * recording.scale;
   if (!recording.spans.empty()) {
     // What crosses the borders of a stretch is in these paths as a whole.
     const double represented_s = seconds(static_cast<double>(recording.represented.length_ns));
-    double all_ns = 0;
+    double all_ns = paused_ns;
     for (const auto& [key, ns] : sums) all_ns += ns;
     const double share =
         all_ns > 0 ? std::max(outcome.elapsed_s - elapsed_s + represented_s, 0.0) / seconds(all_ns) : 0;

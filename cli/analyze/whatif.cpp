@@ -110,7 +110,7 @@ class WhatIfText {
                              change_of(before, after), format::seconds(prediction.error_s)),
                  text::Style::kTitle}});
     const Outcome &was = whatif_.replayed(), &is = prediction.outcome;
-    page_.section("Efficiency", "with the time in MPI_Init and MPI_Finalize");
+    page_.section("Efficiency", "with the time in MPI_Init and MPI_Finalize, without pauses");
     text::Table table({{"", text::Table::Align::kLeft}, {"recorded"}, {"predicted"}});
     const auto shares = [&](const char* name, double a, double b) {
       table.row({name, format::percent(a), format::percent(b)});

@@ -61,7 +61,9 @@ class TopText {
   }
   static std::string time(const Seconds& value) { return number(value ? seconds(*value) : "-"); }
   [[nodiscard]] std::string window() const {
-    return top_.window_s ? fmt::format("the last {}", seconds(*top_.window_s)) : "";
+    if (!top_.window_s) return "";
+    return top_.run.run.state == RunState::kEnded ? "the whole run"
+                                                  : fmt::format("the last {}", seconds(*top_.window_s));
   }
   static std::vector<Span> with_bar(std::string before, const OptionalCategorySeconds& categories,
                                     const Seconds& whole_s, std::string behind) {

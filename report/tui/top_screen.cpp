@@ -389,7 +389,7 @@ struct TopScreen::State {
                        is_open ? Style::kTitle : Style::kDim});
     }
     if (frozen) spans.push_back({"  frozen", Style::kWarning});
-    if (top.window_s) {
+    if (top.window_s && top.run.run.state != RunState::kEnded) {
       spans.push_back({"  the last " + seconds(*top.window_s), Style::kDim});
       std::size_t used = 0;
       for (const Span& span : spans) used += format::columns(span.text);

@@ -99,10 +99,10 @@ std::optional<std::string> of_run(const NoteRecord& note) {
           one ? "clock" : "clocks", note.number, one ? "node" : "nodes");
     case NoteCode::kWrongDate:
       return fmt::format(
-          "The date of {} was {} off that of the other nodes: its times are shown as if its ranks had "
-          "started "
+          "The date of {} was {} off that of the other nodes: {} times are shown as if {} ranks had started "
           "when the others did.",
-          nodes_of(note), format::seconds(static_cast<double>(note.number)));
+          nodes_of(note), format::seconds(static_cast<double>(note.number)),
+          note.node_count == 1 ? "its" : "their", note.node_count == 1 ? "its" : "their");
     case NoteCode::kRanksWithoutEvents:
       return fmt::format("Waiting was analysed without {} {} no MPI events.", note.number,
                          one ? "rank that has" : "ranks that have");

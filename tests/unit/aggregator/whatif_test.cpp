@@ -165,6 +165,7 @@ TEST(WhatIf, PausesStayAsTheyWere) {
   EXPECT_EQ(ask.refusal(), "");
   EXPECT_NEAR(ask({}), 1130, 1e-3);
   EXPECT_NEAR(ask.whatif().replayed().useful_max_s, 0.110, kNear_s);
+  EXPECT_NEAR(ask.whatif().replayed().parallel, 0.110 / 0.130, 0.01) << "of the recorded time";
   EXPECT_NEAR(ask({"function calls MPI_Allreduce x0"}), 1120, 1e-3);
   EXPECT_NEAR(ask({"function solve x0.5"}), 1080, 1e-3);
   EXPECT_NEAR(ask({"function solve x0", "function calls MPI_Allreduce x0"}), 1020, 1e-3);

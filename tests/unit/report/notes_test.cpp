@@ -45,6 +45,9 @@ TEST(NoteWords, SayWhichNodeHadAWrongDate) {
       said({note_of_node(NoteCode::kWrongDate, "n7", 86'400)}),
       "The date of node n7 was 24.0 h off that of the other nodes: its times are shown as if its ranks had "
       "started when the others did.");
+  EXPECT_TRUE(
+      said({note_of_node(NoteCode::kWrongDate, "n7", 60), note_of_node(NoteCode::kWrongDate, "n8", 60)})
+          .ends_with("their times are shown as if their ranks had started when the others did."));
 }
 
 TEST(NoteWords, RanksAreRanges) {

@@ -23,7 +23,7 @@ function commandCell(lines: string[]): HTMLElement {
 
 export function shortTables(model: Model): string[] {
   return Object.entries(model.header.shortened ?? {})
-    .filter(([name]) => name !== "ranks") // arrays have them
+    .filter(([name]) => name !== "ranks" && name !== "counters.ranks") // arrays have the one, no page needs the other
     .map(([name, { kept, of }]) => `${printable(name)} ${kept.toLocaleString("en-US")} of ${of.toLocaleString("en-US")}`);
 }
 
