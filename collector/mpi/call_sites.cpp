@@ -6,6 +6,7 @@
 namespace clusterprof::collector {
 
 std::uint32_t MpiCallSites::path(std::uint32_t site_index, std::uint16_t op) {
+  if (store_.was_opened_since(openings_seen_)) paths_.clear();
   const auto [path, unseen] = paths_.try_emplace(site_index, 0);
   if (!unseen) return path->second;
   const auto& layout = segment_.layout();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The call paths of a process's MPI call sites (wire::MpiSite), the MPI function as their last frame. Each is
-// resolved once. A damaged site is counted ("damaged_mpi_site"), and its path is the function alone. The
-// thread that polls the process calls this.
+// resolved once, and once more when the store was opened again. A damaged site is counted
+// ("damaged_mpi_site"), and its path is the function alone. The thread that polls the process calls this.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +33,7 @@ class MpiCallSites {
   StackResolver& stacks_;
   DropCounts& drops_;
   std::unordered_map<std::uint32_t, std::uint32_t> paths_;  // by site
+  std::uint64_t openings_seen_ = 0;
 };
 
 }  // namespace clusterprof::collector

@@ -24,9 +24,9 @@ namespace {
 // The first notes, and of each code in any case the first ones: the analysis reads some as facts. Of others
 // that many are known, so as to be counted once.
 constexpr std::size_t kMaxNotes = 50, kNotesOfEachCode = 8, kMaxNotesLeftOut = std::size_t{1} << 14;
-constexpr std::size_t kMaxStarts = 1000;     // of ranks by a launcher below clusterprof
-constexpr std::size_t kMaxMpiHelpers = 16;   // ended ones that are kept for each rank
-constexpr std::ptrdiff_t kMaxPrograms = 16;  // ended ones that launchers announced for a rank, but for one
+constexpr std::size_t kMaxStarts = 1000;    // of ranks by a launcher below clusterprof
+constexpr std::size_t kMaxMpiHelpers = 16;  // ended ones that are kept for each rank
+constexpr std::size_t kMaxPrograms = 16;    // ended ones that launchers announced for a rank, but for one
 // MPI events: a node's are written within seconds when the job ends, and a merge analyses a job's in memory.
 constexpr std::size_t kJobEvents = std::size_t{1} << 25, kNodeEvents = std::size_t{1} << 22,
                       kMaxRankEvents = std::size_t{1} << 18, kMinRankEvents = std::size_t{1} << 12;
@@ -527,7 +527,8 @@ void NodeState::close_segment(Process& process, std::uint64_t now_ns, Closing wh
   ProcessReport report = process.recorder->report(end);
   if (executed) {
     report.exit_flags |= wire::kExecuted;
-    report.last_path.reset();  // the process is not there any more
+    report.last_path.reset();   // the process is not there any more,
+    report.last_words.reset();  // and how it ends, its next program does not say
     process.unrecorded_since_ns = end;
   }
   end_memory(process, report.start_mono_ns, end);
@@ -536,8 +537,8 @@ void NodeState::close_segment(Process& process, std::uint64_t now_ns, Closing wh
     process.past = std::move(report);
     return;
   }
+  process.past->limit_ended();
   report.begin_with(*process.past);
-  report.limit_ended();
   process.past = std::move(report);
 }
 
@@ -639,8 +640,8 @@ void NodeState::tell_parent_of_io(const Process& child) {
 }
 
 // Adds up helpers that have ended, so that any number of them takes bounded memory. So it does with the
-// programs that a rank's script has started one after the other, but for the latest and for the first, which
-// is the rank's main process.
+// programs that a rank's script has started one after the other, but for those that ended last and for the
+// first, which is the rank's main process.
 void NodeState::add_up_helpers(RankGroup& group) {
   const bool has_main = std::any_of(group.processes.begin(), group.processes.end(),
                                     [](const Process& p) { return p.announced; });
@@ -649,15 +650,24 @@ void NodeState::add_up_helpers(RankGroup& group) {
     return !process.alive && (process.past || process.unrecorded != shard::Unrecorded::kNo);
   };
   const Process& main = *std::ranges::min_element(group.processes, {}, place_in_rank);
-  const std::ptrdiff_t programs = std::ranges::count_if(
-      group.processes, [&](const Process& p) { return p.announced && &p != &main && has_ended(p); });
-  std::ptrdiff_t surplus = programs - kMaxPrograms;
+  std::vector<std::pair<std::uint64_t, ProcessId>> programs;
+  for (const Process& process : group.processes)
+    if (process.announced && &process != &main && has_ended(process))
+      programs.emplace_back(process.gone_ns, process.id);
+  const std::size_t surplus = programs.size() - std::min(programs.size(), kMaxPrograms);
+  std::ranges::sort(programs);
+  const auto is_surplus = [&](const Process& process) {
+    return std::ranges::binary_search(programs.begin(),
+                                      programs.begin() + static_cast<std::ptrdiff_t>(surplus),
+                                      std::pair(process.gone_ns, process.id));
+  };
   // The first process that used MPI may be the rank's main process, so it stays. The others know nothing
   // about MPI that it has not told.
   std::set<std::tuple<wire::MpiState, std::int32_t, std::int32_t, std::int32_t>> told;
   for (auto it = group.processes.begin(); it != group.processes.end();) {
     const Process& process = *it;
-    const bool adds_up = has_ended(process) && &process != &main && (!process.announced || surplus-- > 0);
+    const bool adds_up =
+        has_ended(process) && &process != &main && (!process.announced || is_surplus(process));
     bool stays = !adds_up;
     if (has_ended(process) && process.past && process.past->mpi_state != wire::MpiState::kNone) {
       const ProcessReport& past = *process.past;
@@ -960,7 +970,7 @@ double NodeState::poll(std::uint64_t now_ns) {
 
 bool NodeState::has_segment(ProcessId id) const {
   const Process* const process = find(id);
-  return process != nullptr && (process->recorder || process->past);
+  return process != nullptr && (process->recorder || (process->past && !process->unrecorded_since_ns));
 }
 
 bool NodeState::left_mpi_open(ProcessId id) const {

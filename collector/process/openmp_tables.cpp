@@ -250,6 +250,7 @@ std::optional<OpenMpTables::UnderWay> OpenMpTables::region_under_way(std::uint64
 
 std::uint32_t OpenMpTables::path_of_construct(std::uint32_t site, std::uint32_t region_path,
                                               std::uint64_t code) {
+  if (store_.was_opened_since(openings_seen_)) construct_paths_.clear();
   if (const auto known = construct_paths_.find(site); known != construct_paths_.end()) return known->second;
   const std::uint32_t frame = stacks_.frame_before(code);
   if (frame == StackResolver::kNoFrame) return region_path;

@@ -65,6 +65,7 @@ class OpenMpTables {
   RawStore& store_;
   StackResolver& stacks_;
   std::unordered_map<std::uint32_t, std::uint32_t> construct_paths_;  // by site
+  std::uint64_t openings_seen_ = 0;
 };
 
 }  // namespace clusterprof::collector

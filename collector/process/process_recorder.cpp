@@ -362,7 +362,10 @@ void ProcessRecorder::begin_thread(RecordedThread& thread, const wire::ThreadSlo
   thread.unsampled_since_cpu_ns = slot.start_cpu_ns;
   thread.begin_ns = begin;
   thread.begin_cpu_ns = slot.start_cpu_ns;
-  if (thread.main && main_thread_begin_ns_ == 0) main_thread_begin_ns_ = begin;
+  if (thread.main && main_thread_begin_ns_ == 0) {
+    main_thread_begin_ns_ = begin;
+    events_.begin(begin);
+  }
   thread.kernel_name.clear();
   thread.inherited_name.clear();
   thread.python_name.clear();

@@ -240,6 +240,7 @@ std::uint32_t ProcessTables::file(std::uint32_t index) {
 }
 
 std::uint32_t ProcessTables::file_call_path(std::uint32_t index) {
+  if (store_.was_opened_since(openings_seen_)) file_call_paths_.clear();
   const auto [path, unseen] = file_call_paths_.try_emplace(index, 0);
   if (!unseen) return path->second;
   const wire::IoSite& site = segment_.table<wire::IoSite>(segment_.layout().io_sites_offset)[index];

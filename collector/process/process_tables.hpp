@@ -68,7 +68,8 @@ class ProcessTables {
   ProcessCharges& charges_;
   DropCounts& drops_;
   std::unordered_map<std::uint32_t, std::uint32_t> files_, file_call_paths_;  // by row
-  std::array<std::uint64_t, wire::kMaxCounters> counted_in_mpi_{};            // that is in the series
+  std::uint64_t openings_seen_ = 0;
+  std::array<std::uint64_t, wire::kMaxCounters> counted_in_mpi_{};  // that is in the series
   std::uint64_t counted_in_mpi_until_ns_ = 0;
 };
 

@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "collector/stacks/flat_index.hpp"
@@ -175,6 +176,10 @@ class RawStore {
   void open() noexcept;
   // How often it was opened: from then on, paths that were kept without their callers may have them.
   [[nodiscard]] std::uint64_t openings() const noexcept { return openings_; }
+  // For those who remember paths: whether they have to forget them. `seen`: theirs, 0 at first.
+  [[nodiscard]] bool was_opened_since(std::uint64_t& seen) const noexcept {
+    return std::exchange(seen, openings_) != openings_;
+  }
 
   std::uint32_t module(std::string_view path, const std::vector<std::uint8_t>& build_id);
   // Equal objects are one. kNoModule: there is no room for it.

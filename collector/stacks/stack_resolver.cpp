@@ -134,6 +134,7 @@ std::optional<std::uint32_t> StackResolver::call_site_path(std::uint64_t arena_o
 }
 
 std::optional<std::uint32_t> StackResolver::openmp_path(std::uint32_t site) {
+  if (store_.was_opened_since(openings_seen_)) openmp_paths_.clear();
   if (const auto known = openmp_paths_.find(site); known != openmp_paths_.end()) return known->second;
   const std::optional<std::span<const std::uint64_t>> found = words_of_site(site);
   if (!found || found->empty()) return std::nullopt;

@@ -174,6 +174,7 @@ class StackResolver {
   bool joined_ = false;                        // frames_ go on with those of an OpenMP region
   std::vector<std::uint64_t> site_words_;
   std::unordered_map<std::uint32_t, std::uint32_t> openmp_paths_;  // by site
+  std::uint64_t openings_seen_ = 0;                                // by these
   std::vector<std::uint32_t> path_frames_;                         // likewise
 };
 

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -250,7 +252,6 @@ TEST_F(WorkersTest, WithNumbersThatCannotBeAreNone) {
   EXPECT_EQ(snapshot.run.launcher, "");
 }
 
-// The start of a rank whose launcher is the parent of clusterprof is announced with it.
 // What was checked is what is used.
 TEST_F(WorkersTest, ThatChangeWhatTheySayWhileTheyGreetChangeNothing) {
   FakeSegment fake;
@@ -258,25 +259,27 @@ TEST_F(WorkersTest, ThatChangeWhatTheySayWhileTheyGreetChangeNothing) {
   wire::SegmentHeader& header = fake.header();
   header.launcher = 1;
   header.rank = 0;
-  std::atomic<bool> ends = false;
-  std::thread process([&] {
+  const pid_t process = fork();  // the segment is shared
+  if (process == 0) {
     auto& size = *const_cast<volatile std::int32_t*>(&header.world_size);
-    while (!ends.load(std::memory_order_relaxed)) {
+    for (;;) {
       size = 4;
       size = 2'000'000'000;
     }
-  });
+  }
+  ASSERT_GT(process, 0);
   std::uint32_t largest = 0;
   for (int round = 0; round < 1000; ++round) {
     NodeState state{NodeOptions{}};
     state.hello(std::nullopt, 100, view(fake), at(10));
     largest = std::max(largest, state.world_size());
   }
-  ends = true;
-  process.join();
+  kill(process, SIGKILL);
+  waitpid(process, nullptr, 0);
   EXPECT_LE(largest, static_cast<std::uint32_t>(kMaxRanks));
 }
 
+// The start of a rank whose launcher is the parent of clusterprof is announced with it.
 TEST_F(NodeStateTest, ARankIsAnnouncedWithItsRestart) {
   state_.announce(std::nullopt, 2, 4, 100, at(0), {}, 1);
   state_.announce(std::nullopt, 3, 4, 101, at(0));
@@ -445,14 +448,26 @@ TEST_F(NodeStateTest, KeepsCallersAgainWhenTheJobHasMemoryAgain) {
     }
     return samples;
   };
+  // The path of the MPI function, above it its caller's caller.
+  const auto site_is_below = [&](std::uint64_t caller) {
+    const NodeSnapshot snapshot = state_.snapshot(at(ms), false);
+    const RawTables& tables = snapshot.tables;
+    for (const auto& [key, amount] : snapshot.ranks.at(0).report.calls)
+      for (std::uint32_t node = key.path; node != 0; node = tables.nodes[node].parent)
+        if (tables.frames[tables.nodes[node].frame].b == caller - 0x10000) return true;
+    return false;
+  };
   sample_and_poll(0x18000);
   EXPECT_GT(samples_below(0x18000), 0u);
   state_.save_memory(shard::NoteCode::kJobMemoryShort, 100);
+  fake.site(0, 16, 0, 3, 300, 50, 150, 24, 0, {0x10001, 0x1b000});
   sample_and_poll(0x19000);
   EXPECT_EQ(samples_below(0x19000), 0u);
+  EXPECT_FALSE(site_is_below(0x1b000));
   state_.job_has_memory_again();
   sample_and_poll(0x19000);
   EXPECT_GT(samples_below(0x19000), 0u);
+  EXPECT_TRUE(site_is_below(0x1b000));
 
   // What the collector itself may take does not become more.
   state_.save_memory(shard::NoteCode::kMemoryBound, 200);
@@ -593,6 +608,7 @@ TEST_F(ExecTest, EndsTheTimeOfTheProgramThatWas) {
   EXPECT_EQ(ended.rank.elapsed_ns, 4000 * kMs);
   EXPECT_EQ(ended.rank.paused_ns, 3500 * kMs);
   EXPECT_EQ(ended.rank.exit_status, 2);
+  EXPECT_FALSE(ended.failure) << "the last words are those of the program before";
   EXPECT_FALSE(ended.last_path) << "it was not there when it failed";
 }
 
@@ -1310,6 +1326,28 @@ TEST_F(NodeStateTest, ProgramsOfARankThatFollowEachOtherAddUp) {
     EXPECT_EQ(row.origin, shard::ProcessOrigin::kRank);
   }
   EXPECT_EQ(processes, static_cast<std::uint32_t>(kPrograms));
+}
+
+// A script in which clusterprof stands in front of many commands, or a server beside its clients.
+TEST_F(NodeStateTest, AProgramThatOutlivesManyOthersIsThereWhenItsStatusIsTold) {
+  FakeSegment of_longest, program;
+  run(of_longest, 101, 0, 10);
+  run(program, 100, 0, 10);
+  const auto begin = [&](std::int32_t pid, FakeSegment& fake) {
+    fake.header().pid = pid;
+    const auto id = state_.announce(std::nullopt, 0, 1, pid, at(0));
+    state_.hello(id, pid, view(fake), at(0));
+    return id;
+  };
+  state_.gone(begin(100, program), at(10).mono_ns, exited(0));
+  const auto longest = begin(101, of_longest);
+  for (std::int32_t pid = 102; pid < 150; ++pid) state_.gone(begin(pid, program), at(10).mono_ns, exited(0));
+  state_.gone(longest, at(20).mono_ns, std::nullopt);
+  state_.set_wait_status(longest, exited(7));
+  std::optional<std::int32_t> status;
+  for (const shard::Process& row : state_.snapshot(at(30), true).ranks.at(0).processes)
+    if (row.pid == 101) status = row.exit_status;
+  EXPECT_EQ(status, 7);
 }
 
 TEST_F(NodeStateTest, AnMpiProgramThatFollowsOthersIsTheMainOneAndStays) {
