@@ -237,7 +237,7 @@ TEST(WhatIfStretches, MayLieInPauses) {
   EXPECT_NEAR(part.whatif.replayed().useful_max_s, 21, 0.6);
   for (const StretchReplay* const one : {&all, &part}) {
     double path_s = 0;
-    for (const TimeRow& row : one->whatif.replayed().critical) path_s += row.time_s;
+    for (const whatif::TimeRow& row : one->whatif.replayed().critical) path_s += row.time_s;
     EXPECT_NEAR(path_s, elapsed_s - 2.15, 0.5) << "pauses are in no row";
   }
   for (const std::string change : {"function work x0.5", "function slow x0"}) {
