@@ -1561,16 +1561,21 @@ double WhatIf::State::add_critical_path(const ChangedCosts& costs, std::uint32_t
 void WhatIf::State::critical_path(const ChangedCosts& costs, const std::vector<std::uint32_t>& last_lanes,
                                   Outcome& outcome) const {
   PathSums sums;
-  double paused_ns = 0;
+  double paused_ns = 0;  // on the path, in no row
   for (const std::uint32_t lane : last_lanes)
     outcome.calls_on_path += add_critical_path(costs, lane, sums, paused_ns) * recording.scale;
   if (!recording.spans.empty()) {
-    // What crosses the borders of a stretch is in these paths as a whole.
+    // What crosses the borders of a stretch is in these paths as a whole. Of pauses, the whole is known.
     const double represented_s = seconds(static_cast<double>(recording.represented.length_ns));
-    double all_ns = paused_ns;
+    const double path_s = std::max(outcome.elapsed_s - elapsed_s + represented_s, 0.0);
+    double all_ns = 0;
+    std::uint64_t most_paused_ns = 0;
     for (const auto& [key, ns] : sums) all_ns += ns;
-    const double share =
-        all_ns > 0 ? std::max(outcome.elapsed_s - elapsed_s + represented_s, 0.0) / seconds(all_ns) : 0;
+    for (const shard::Rank& rank : merged.ranks) most_paused_ns = std::max(most_paused_ns, rank.paused_ns);
+    const double paused_s = paused_ns > 0 ? std::min(path_s * paused_ns / (all_ns + paused_ns),
+                                                     seconds(static_cast<double>(most_paused_ns)))
+                                          : 0;
+    const double share = all_ns > 0 ? (path_s - paused_s) / seconds(all_ns) : 0;
     for (auto& [key, ns] : sums) ns *= share;
   }
   std::map<std::tuple<std::int32_t, std::string, std::string, std::string, std::uint32_t>, TimeRow> rows;

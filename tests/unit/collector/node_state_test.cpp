@@ -644,6 +644,7 @@ TEST_F(ExecTest, OfARecordedProgramLeavesOutTheTimeUntilItGreets) {
   executes(wire::UnrecordedReason::kCount, 500);
   state_.agent_left(id_, at(502).mono_ns);
   EXPECT_EQ(state_.hello(id_, 100, view(program), at(900)), id_);
+  state_.poll(at(1500).mono_ns);
   EXPECT_FALSE(state_.may_have_executed(id_, at(3000).mono_ns)) << "the new program is the one that greeted";
   EXPECT_EQ(recorded_ms(1500), 500u + 610u);
   EXPECT_EQ(rank(1500).rank.samples, 2u);
@@ -658,6 +659,7 @@ TEST_F(ExecTest, OfAnUnrecordedProgramThatExecutesARecordedOne) {
   state_.agent_left(id_, at(502).mono_ns);
   state_.look_for_exec(id_, 0, at(1700).mono_ns);
   EXPECT_EQ(state_.hello(id_, 100, view(program), at(2410)), id_);
+  state_.poll(at(3000).mono_ns);
   EXPECT_EQ(recorded_ms(3000), 500u + 600u);
   EXPECT_EQ(rank(3000).rank.elapsed_ns, 3000 * kMs);
   EXPECT_EQ(rank(3000).rank.paused_ns, 1900 * kMs);

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <vector>
 
-#include "collector/os/greeting.hpp"
+#include "collector/greeting.hpp"
 
 namespace clusterprof::collector {
 namespace {
