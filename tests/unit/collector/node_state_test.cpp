@@ -1346,8 +1346,9 @@ TEST_F(NodeStateTest, AProgramThatOutlivesManyOthersIsThereWhenItsStatusIsTold) 
   for (std::int32_t pid = 102; pid < 150; ++pid) state_.gone(begin(pid, program), at(10).mono_ns, exited(0));
   state_.gone(longest, at(20).mono_ns, std::nullopt);
   state_.set_wait_status(longest, exited(7));
+  const NodeSnapshot snapshot = state_.snapshot(at(30), true);
   std::optional<std::int32_t> status;
-  for (const shard::Process& row : state_.snapshot(at(30), true).ranks.at(0).processes)
+  for (const shard::Process& row : snapshot.ranks.at(0).processes)
     if (row.pid == 101) status = row.exit_status;
   EXPECT_EQ(status, 7);
 }
