@@ -360,7 +360,7 @@ class Unrecorded(recording.RecordingTest):
             self.assertGreaterEqual(rank["elapsed_s"], seconds)
             self.measured_near(rank["elapsed_s"] - rank["paused_s"], 0.5, 0.2, f"recorded time, {how}")
             self.measured_near(sum(rank[key] or 0 for key in SECONDS), 0.5, 0.2, f"all categories, {how}")
-            self.measured_near(self.function(report, "works")["self_s"], 0.5, 0.2, f"works, {how}")
+            self.measured_near(self.function(report, "works")["total_s"], 0.5, 0.2, f"works, {how}")
             self.assertEqual([row["unrecorded"] for row in report["processes"]], [reason])
             self.assertEqual(report["processes"][0]["exit"]["status"], 0)
 
