@@ -106,7 +106,7 @@ void count_change(wire::MpiCallUnderWay& record) {
 
 std::uint64_t enter_mpi_off(std::uint32_t op);
 
-[[gnu::noinline]] void note_pauses(ThreadContext& context, std::uint64_t recorded_ns) {
+[[gnu::noinline]] void note_pauses(const ThreadContext& context, std::uint64_t recorded_ns) {
   if (context.regions == nullptr) return;
   std::uint64_t resumed_ns = g_process.resumed_ns.load(std::memory_order_relaxed);
   if (g_process.only_regions) resumed_ns = std::max(resumed_ns, context.regions->outside.entered_ns);
