@@ -156,8 +156,7 @@ bool MpiEventReader::is_sane(const ThreadEvents& thread, const wire::MpiEvent& e
 void MpiEventReader::leave_out_gaps(wire::MpiEvent& event, std::uint64_t latest_ns) const {
   if (!windows_.leaves_gaps()) return;
   if (!windows_.is_recorded(event.enter_ns)) windows_.look(segment_.header(), start_, latest_ns);
-  const std::uint64_t begin_ns =
-      std::max(start_.not_after(event.enter_ns), std::min(recorded_since_ns_, event.enter_ns));
+  const std::uint64_t begin_ns = start_.recorded_not_after(event.enter_ns);
   const std::uint64_t outside_ns = event.enter_ns - begin_ns - windows_.recorded_ns(begin_ns, event.enter_ns);
   // No more than has passed, whatever the process says.
   event.mpi_ns = std::min(event.mpi_ns + outside_ns, event.enter_ns - begin_ns);

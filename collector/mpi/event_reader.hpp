@@ -47,8 +47,6 @@ class MpiEventReader {
   void set_budget(std::size_t all, std::size_t few);
   // The clock that all nodes share minus CLOCK_MONOTONIC, modulo 2^64. Without it there are no stretches.
   void set_shared_clock(std::uint64_t offset_ns) { log(Events::kAll)->set_shared_clock(offset_ns); }
-  // When the rank's time begins: as its main thread does. Until it is known: when the process started.
-  void begin(std::uint64_t recorded_since_ns) { recorded_since_ns_ = recorded_since_ns; }
   // Before and after each round: looks whether the process uses MPI and has lost events, and agrees with its
   // wrappers on the level and the stretches.
   void begin_round(std::uint64_t now_ns);
@@ -79,7 +77,6 @@ class MpiEventReader {
 
   const SegmentView& segment_;
   const ProcessStart& start_;
-  std::uint64_t recorded_since_ns_ = 0;
   RecordedWindows& windows_;
   MpiCallSites& sites_;
   DropCounts& drops_;

@@ -362,10 +362,7 @@ void ProcessRecorder::begin_thread(RecordedThread& thread, const wire::ThreadSlo
   thread.unsampled_since_cpu_ns = slot.start_cpu_ns;
   thread.begin_ns = begin;
   thread.begin_cpu_ns = slot.start_cpu_ns;
-  if (thread.main && main_thread_begin_ns_ == 0) {
-    main_thread_begin_ns_ = begin;
-    events_.begin(begin);
-  }
+  if (thread.main) start_.begin_recording(begin);
   thread.kernel_name.clear();
   thread.inherited_name.clear();
   thread.python_name.clear();
@@ -607,7 +604,7 @@ void ProcessRecorder::add_identity(ProcessReport& report, std::uint64_t now_ns) 
   report.rank = h.rank;
   report.world_size = h.world_size;
   report.processes = 1;
-  report.start_mono_ns = recorded_since_ns(now_ns);
+  report.start_mono_ns = start_.recorded_not_after(now_ns);
   // Converted by our own clock, not by what the process says.
   if (grid_.begun()) report.start_utc_ns = grid_.utc_ns(report.start_mono_ns);
   report.end_mono_ns = std::min<std::uint64_t>(h.end_mono_ns.load(std::memory_order_acquire), now_ns);
@@ -756,13 +753,9 @@ void ProcessRecorder::add_memory(ProcessReport& report, std::uint64_t now_ns) {
     report.drops["memory_ring_full"] += lost;
 }
 
-std::uint64_t ProcessRecorder::recorded_since_ns(std::uint64_t now_ns) const {
-  return std::max(start_.not_after(now_ns), std::min(main_thread_begin_ns_, now_ns));
-}
-
 std::uint64_t ProcessRecorder::paused_ns(std::uint64_t now_ns) const {
   const wire::SegmentHeader& h = segment_.header();
-  const std::uint64_t start = recorded_since_ns(now_ns);
+  const std::uint64_t start = start_.recorded_not_after(now_ns);
   std::uint64_t paused = h.paused_ns.load(std::memory_order_acquire);
   const std::uint64_t since = h.paused_since_ns.load(std::memory_order_relaxed);
   if (since != 0 && since < now_ns) paused += now_ns - std::max(since, start);

@@ -181,8 +181,6 @@ class ProcessRecorder {
                                      std::uint64_t end_ns, bool runs);
   void keep_ended(RecordedThread& thread, std::uint64_t end_ns);
   [[nodiscard]] std::uint64_t paused_ns(std::uint64_t now_ns) const;
-  // When recording began: as the main thread's began, since the time until then was the agent's own.
-  [[nodiscard]] std::uint64_t recorded_since_ns(std::uint64_t now_ns) const;
 
   SegmentView segment_;
   const RawStore& store_;
@@ -207,8 +205,7 @@ class ProcessRecorder {
   std::vector<RawLoop> ended_loops_;                             // of threads that have ended
   std::array<std::uint64_t, wire::kLaunches> launches_taken_{};  // by row: the number that was there
   ThreadTable ended_threads_;
-  std::uint32_t freed_slots_ = 0;           // in this round
-  std::uint64_t main_thread_begin_ns_ = 0;  // of the first one that was seen; 0: none was
+  std::uint32_t freed_slots_ = 0;                                  // in this round
   std::uint64_t measured_mpi_ns_ = 0, measured_mpi_until_ns_ = 0;  // that is in the series of the main thread
   std::uint64_t read_until_ns_ = 0;                                // all rings, in the round before
   std::uint64_t left_from_ns_ = 0;  // in this round, samples from then on were left in a ring

@@ -26,11 +26,20 @@ class ProcessStart {
   [[nodiscard]] std::uint64_t not_after(std::uint64_t now_ns) const noexcept {
     return std::min(start_ns_, now_ns);
   }
+  // The main thread is recorded from then on; the time before is the agent's own. Only the first call counts.
+  void begin_recording(std::uint64_t begin_ns) noexcept {
+    if (recorded_since_ns_ == 0) recorded_since_ns_ = begin_ns;
+  }
+  // When recording began, but at most `now_ns`: the start as long as there is no main thread.
+  [[nodiscard]] std::uint64_t recorded_not_after(std::uint64_t now_ns) const noexcept {
+    return std::min(std::max(start_ns_, recorded_since_ns_), now_ns);
+  }
   // Whether the process told an impossible time.
   [[nodiscard]] bool was_refused() const noexcept { return refused_; }
 
  private:
   std::uint64_t start_ns_;
+  std::uint64_t recorded_since_ns_ = 0;
   bool checked_ = false, refused_ = false;
 };
 

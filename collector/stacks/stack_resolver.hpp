@@ -171,11 +171,11 @@ class StackResolver {
   std::uint64_t replacements_ = 0;
   bool left_callers_out_ = false;
   std::vector<Frame> frames_, region_frames_;  // of build()
+  std::vector<std::uint32_t> path_frames_;     // likewise
   bool joined_ = false;                        // frames_ go on with those of an OpenMP region
   std::vector<std::uint64_t> site_words_;
   std::unordered_map<std::uint32_t, std::uint32_t> openmp_paths_;  // by site
   std::uint64_t openings_seen_ = 0;                                // by these
-  std::vector<std::uint32_t> path_frames_;                         // likewise
 };
 
 }  // namespace clusterprof::collector
