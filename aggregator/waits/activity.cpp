@@ -39,11 +39,8 @@ Interval interval_before(const Trace& trace, const Lane& lane, std::uint32_t cal
   const std::int64_t length_ns = std::max<std::int64_t>(interval.end_ns - interval.begin_ns, 0);
   interval.useful_ns = std::clamp<std::int64_t>(interval.useful_ns, 0, length_ns);
   interval.ran_ns = interval.useful_ns;
-  if (!trace.pauses.empty() && call != lane.end) {
-    const auto pause = std::lower_bound(trace.pauses.begin(), trace.pauses.end(), call,
-                                        [](const Pause& row, std::uint32_t e) { return row.event < e; });
-    if (pause != trace.pauses.end() && pause->event == call) interval.paused_ns += pause->ns;
-  }
+  if (call != lane.end)
+    if (const Pause* const pause = trace.pause_before(call)) interval.paused_ns += pause->ns;
   interval.paused_ns = std::min(interval.paused_ns, length_ns - interval.useful_ns);
   if (trace.lacks_processor.empty() || call == lane.end) return interval;
   double lacked_ns = 0;

@@ -126,6 +126,11 @@ std::span<const Pause> Trace::pauses_of(const Lane& lane) const {
   return {first, std::lower_bound(first, pauses.end(), lane.end, before)};
 }
 
+const Pause* Trace::pause_before(std::uint32_t call) const {
+  const auto pause = std::ranges::lower_bound(pauses, call, {}, &Pause::event);
+  return pause != pauses.end() && pause->event == call ? &*pause : nullptr;
+}
+
 std::pair<std::int64_t, std::int64_t> Trace::times_of(const Lane& lane, const Pause& pause) const {
   const std::int64_t begin_ns = pause.event == lane.first ? lane.begin_ns : events[pause.event - 1].exit_ns;
   const std::int64_t room_ns = std::max<std::int64_t>(events[pause.event].enter_ns - begin_ns, 0);

@@ -181,6 +181,8 @@ struct Trace {
   // Those of a lane, and from when to when one of them counts.
   [[nodiscard]] std::span<const Pause> pauses_of(const Lane& lane) const;
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> times_of(const Lane& lane, const Pause& pause) const;
+  // That before a call, given by its first event; null: none.
+  [[nodiscard]] const Pause* pause_before(std::uint32_t call) const;
 };
 
 // Builds a trace from the shards. The result does not depend on their order.

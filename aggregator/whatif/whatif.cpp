@@ -1537,9 +1537,7 @@ double WhatIf::State::add_critical_path(const ChangedCosts& costs, std::uint32_t
         const std::int64_t from_ns = recording.gap_begin(*lane, next);
         const std::int64_t until_ns = next == lane->end ? lane->end_ns : recording.recorded_enter(next);
         std::int64_t gap_ns = until_ns - from_ns, part_ns = std::min(begin_ns, until_ns) - from_ns;
-        const std::span<const Pause> pauses = trace.pauses_of(*lane);
-        const auto pause = std::ranges::lower_bound(pauses, next, {}, &Pause::event);
-        if (pause != pauses.end() && pause->event == next) {
+        if (const Pause* const pause = next != lane->end ? trace.pause_before(next) : nullptr) {
           const auto [paused_from_ns, paused_until_ns] = trace.times_of(*lane, *pause);
           gap_ns -= paused_until_ns - paused_from_ns;
           part_ns -= std::clamp(begin_ns, paused_from_ns, paused_until_ns) - paused_from_ns;
