@@ -33,7 +33,7 @@ OPEN = """
 import { chromium } from "playwright-core";
 const [executablePath, url, rounds] = process.argv.slice(2);
 const times = [];
-// In the page, so that no message to it counts.
+// Taken within the page: messages to it take time, too.
 const watch = () => {
   window.drawn = new Promise((done) => {
     new PerformanceObserver((list, observer) => {

@@ -181,7 +181,7 @@ struct Trace {
   // Those of a lane, and from when to when one of them counts.
   [[nodiscard]] std::span<const Pause> pauses_of(const Lane& lane) const;
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> times_of(const Lane& lane, const Pause& pause) const;
-  // That before a call, given by its first event; null: none.
+  // The pause before the call that begins with this event; null: there was none.
   [[nodiscard]] const Pause* pause_before(std::uint32_t call) const;
 };
 

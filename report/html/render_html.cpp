@@ -470,7 +470,7 @@ void add_ranks(const Analysis& analysis, const PageData& page, Arrays& arrays) {
   arrays.add_curves("function_row_s", page.function_row_s);
 }
 
-// The kinds of waiting that there is.
+// The kinds of waiting that occur.
 std::vector<shard::WaitKind> wait_kinds(const Analysis& analysis) {
   std::vector<shard::WaitKind> kinds;
   for (const WaitRow& row : analysis.waits) kinds.push_back(row.kind);
