@@ -12,12 +12,14 @@ import time
 
 
 def even(seconds):
-    while time.process_time() < seconds:
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
         pass
 
 
 def odd(seconds):
-    while time.process_time() < seconds:
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
         pass
 
 
