@@ -41,6 +41,10 @@ int query_functions(const QueryOptions& options) {
     json("kind", report::format::frame_kind_name(row.kind))("module", known(row.module));
     json("self_s", row.self_s)("total_s", row.total_s)("cpu_s", row.cpu_s)("rank_min_s", row.spread.min_s);
     json("rank_mean_s", row.spread.mean_s)("rank_max_s", row.spread.max_s)("rank_max", row.spread.max_rank);
+    const report::RankSpread& active = row.active_spread;
+    json("active_self_s", row.active_self_s)("active_total_s", row.active_total_s);
+    json("active_rank_min_s", active.min_s)("active_rank_mean_s", active.mean_s);
+    json("active_rank_max_s", active.max_s)("active_rank_max", active.max_rank);
   });
   return json.print();
 }

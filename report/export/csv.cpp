@@ -116,18 +116,28 @@ Seconds imbalance(const RankSpread& spread) {
 
 void write_functions(const Analysis& analysis, Csv& csv) {
   csv.row("name", "file", "line", "kind", "module", "self_s", "total_s", "cpu_s", category_titles(),
-          "rank_min_s", "rank_mean_s", "rank_max_s", "rank_max", "imbalance");
-  for (const FunctionRow& row : analysis.functions)
+          "rank_min_s", "rank_mean_s", "rank_max_s", "rank_max", "imbalance", "active_self_s",
+          "active_total_s", "active_rank_min_s", "active_rank_mean_s", "active_rank_max_s", "active_rank_max",
+          "active_imbalance");
+  for (const FunctionRow& row : analysis.functions) {
+    const RankSpread &all = row.spread, &active = row.active_spread;
     csv.row(row.name, row.file, known(row.line), format::frame_kind_name(row.kind), row.module, row.self_s,
-            row.total_s, row.cpu_s, row.category_s, row.spread.min_s, row.spread.mean_s, row.spread.max_s,
-            row.spread.max_rank, imbalance(row.spread));
+            row.total_s, row.cpu_s, row.category_s, all.min_s, all.mean_s, all.max_s, all.max_rank,
+            imbalance(all), row.active_self_s, row.active_total_s, active.min_s, active.mean_s, active.max_s,
+            active.max_rank, imbalance(active));
+  }
 }
 
 void write_lines(const Analysis& analysis, Csv& csv) {
-  csv.row("file", "line", "function", "self_s", "total_s", "cpu_s", category_titles(), "approximate_s");
-  for (const LineRow& row : analysis.lines)
+  csv.row("file", "line", "function", "self_s", "total_s", "cpu_s", category_titles(), "approximate_s",
+          "active_self_s", "active_total_s", "active_rank_min_s", "active_rank_mean_s", "active_rank_max_s",
+          "active_rank_max");
+  for (const LineRow& row : analysis.lines) {
+    const RankSpread& active = row.active_spread;
     csv.row(row.file, row.line, row.function, row.self_s, row.total_s, row.cpu_s, row.category_s,
-            row.approximate_s);
+            row.approximate_s, row.active_self_s, row.active_total_s, active.min_s, active.mean_s,
+            active.max_s, active.max_rank);
+  }
 }
 
 void write_ranks(const Analysis& analysis, Csv& csv) {

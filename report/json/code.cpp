@@ -39,6 +39,10 @@ void ReportDocument::lines() {
     out_("file", row.file)("line", row.line)("function", row.function);
     out_("self_s", row.self_s)("total_s", row.total_s)("cpu_s", row.cpu_s)("called_s", row.called_s);
     out_("approximate_s", row.approximate_s);
+    const RankSpread& active = row.active_spread;
+    out_("active_self_s", row.active_self_s)("active_total_s", row.active_total_s);
+    out_("active_rank_min_s", active.min_s)("active_rank_mean_s", active.mean_s);
+    out_("active_rank_max_s", active.max_s)("active_rank_max", active.max_rank);
     parts(row);
     if (!row.counters.empty()) amounts(row.counters);
   });

@@ -358,12 +358,14 @@ class EqualViews(unittest.TestCase):
             self.near(row.total_ns / 1e9, total_s, row.function)
 
     def tables(self, views):
-        functions = views.csv("functions")
-        self.assertEqual(len(functions), len(views.json["functions"]))
-        for mine, row in zip(functions, views.json["functions"]):
-            for column in ("self_s", "total_s", "active_self_s"):
-                if column in mine:
-                    self.near(float(mine[column]), row[column], column)
+        for table in ("functions", "lines"):
+            rows = views.csv(table)
+            self.assertEqual(len(rows), len(views.json[table]))
+            for mine, row in zip(rows, views.json[table]):
+                self.assertIn("active_rank_max_s", mine)
+                for column, value in mine.items():
+                    if value and column.endswith("_s"):
+                        self.near(float(value), row[column], column)
         for mine, rank in zip(views.csv("ranks"), views.json["ranks"]):
             for category in views.categories:
                 if rank[category + "_s"] is not None:

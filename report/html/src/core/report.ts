@@ -171,6 +171,12 @@ export interface LineRow extends Parts, FineParts {
   self_s: number;
   total_s: number;
   approximate_s: number; // of self_s: shard::Frame::line_approximate
+  active_self_s: number; // without idle helper threads
+  active_total_s: number;
+  active_rank_min_s: number; // of active_self_s, as the next three
+  active_rank_mean_s: number;
+  active_rank_max_s: number;
+  active_rank_max: number;
   counters?: Record<string, number>;
 }
 
