@@ -185,7 +185,7 @@ class Mpich(slurm.SlurmTest):
         report = self.check_matrix(*self.runs(), output, 4)
         self.assertEqual(report["run"]["rate_hz"], 50)
         # In a batch script: its steps, and its mpiexec.
-        job = self.batch(f"srun {traffic} > first\nmpiexec.mpich {traffic} > second\n", ["-N2", "-n4"],
+        job = self.batch(f"srun {traffic} > first\nmpiexec.mpich {traffic} > second\n", ["-N2", "-n4", "-w", "n[1-2]"],
                          more={"CLUSTERPROF_SLURM": "on"})
         self.check_matrix(f"clusterprof-traffic-{job}.0", self.output("first"), 4, ["n1", "n2"])
         self.check_matrix(f"clusterprof-traffic-{job}", self.output("second"), 4, ["n1", "n2"])
@@ -228,7 +228,7 @@ class Jobs(slurm.SlurmTest):
         outputs = {report["run"]["command"][-1]: run for report, run in zip(reports, self.runs())}
         self.assertEqual(sorted(outputs), ["one", "other"])
         for output, run in outputs.items():
-            self.check_tasks(run, self.output(output), ["n1", "n2"])
+            self.check_tasks(run, self.output(output), nodes=2)
 
     def test_array(self):
         job = self.batch(f"srun {self.tasks} 0.2 $SLURM_ARRAY_TASK_ID > out.$SLURM_ARRAY_TASK_ID\n",
@@ -236,11 +236,8 @@ class Jobs(slurm.SlurmTest):
         self.assertEqual(self.runs(), [f"clusterprof-tasks-{job}_{task}.0" for task in (3, 5)])
         for task in ("3", "5"):
             output = self.output("out." + task)
-            self.check_tasks(f"clusterprof-tasks-{job}_{task}.0", output, self.nodes_of(output), ["0.2", task])
+            self.check_tasks(f"clusterprof-tasks-{job}_{task}.0", output, nodes=2, command=["0.2", task])
             self.assertEqual(self.report(f"{job}_{task}")["run"]["command"][-1], task)
-
-    def nodes_of(self, output):
-        return sorted({json.loads(line)[2] for line in output.splitlines()})
 
     def test_heterogeneous(self):
         output = self.done(["salloc", "--clusterprof", "-N1", "-n2", ":", "-N3", "-n3", "bash", "-c",
@@ -250,7 +247,7 @@ class Jobs(slurm.SlurmTest):
         across, = [run for run in self.runs() if run == f"clusterprof-tasks-{job}.0"]
         self.check_tasks(across, output)
         second, = set(self.runs()) - {across}
-        self.check_tasks(second, self.output("second"), self.nodes_of(self.output("second")))
+        self.check_tasks(second, self.output("second"), nodes=3)
 
     def test_multi_prog(self):
         """Programs of different names are one run."""
@@ -372,16 +369,13 @@ class Tasks(slurm.SlurmTest):
                 output = self.done(["srun", "--clusterprof", f"--export={export}", "-N2", "-n2", "/usr/bin/python3",
                                     slurm.TASKS, "0.2"])
                 self.assertEqual(len(self.runs()), number + 1)
-                self.check_tasks(max(self.runs(), key=self.step_of), output, ["n1", "n2"])
+                self.check_tasks(self.runs()[-1], output, nodes=2)
         job = self.batch("env > batch.env; srun /usr/bin/env > task.env\n"
                          f"srun --overlap /usr/bin/python3 {slurm.TASKS} 0.2 > tasks\n",
                          ["--clusterprof", "--export=NONE", "-N2", "-n2"], more={"SECRET": "1"})
         self.assertNotIn("SECRET", self.output("batch.env") + self.output("task.env"))
         self.assertIn("SLURM_PROCID", self.output("task.env"))
-        self.check_tasks(f"clusterprof-tasks-{job}.1", self.output("tasks"), ["n1", "n2"])
-
-    def step_of(self, run):
-        return [int(part) for part in re.findall(r"\d+", run)]
+        self.check_tasks(f"clusterprof-tasks-{job}.1", self.output("tasks"), nodes=2)
 
     def test_tasks_inherit_no_variables_of_the_recording(self):
         """A task and its children do not see the variables that started the recording."""
@@ -600,7 +594,7 @@ class Site(slurm.SlurmTest):
         before = set(self.runs())
         output = self.done(command, **how)
         run, = set(self.runs()) - before
-        return run, output, ["n1", "n2"]
+        return run, output, 2
 
     def test_root(self):
         where = os.path.join(self.home, "runs")
