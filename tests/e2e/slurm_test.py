@@ -15,6 +15,7 @@ Which MPI starts which way, in Debian 12's packages (Slurm 22.05, Open MPI 4.1.4
 MPICH of Debian hangs in MPI_Finalize over TCP, hence nodes with shared memory for it.
 """
 
+import glob
 import json
 import os
 import re
@@ -260,22 +261,18 @@ class Jobs(slurm.SlurmTest):
             self.assertEqual((report["ranks"][rank]["node"], report["ranks"][rank]["pid"]), said[rank])
         self.assertEqual(self.function(report, "odd")["rank_max"] % 2, 1)
 
-    # Each turn is a function, until a file is there.
+    # Each turn is a function, until a file is there. The program ends in it, so that this is where it was last.
     TURNS = """
 import os, sys
 def turn():
-    return sum(range(10000))
+    sum(range(10000))
+    if os.path.exists(f"end-{name}"):
+        os._exit(0)
 name = sys.argv[1]
 open(f"began-{name}-{os.environ['SLURM_PROCID']}", "w").close()
-while not os.path.exists(f"end-{name}"):
+while True:
     turn()
 """
-
-    def await_(self, condition, what):
-        deadline = time.monotonic() + 60
-        while not condition():
-            self.assertLess(time.monotonic(), deadline, what)
-            time.sleep(0.05)
 
     def await_step(self, name):
         self.await_(lambda: len([found for found in os.listdir(self.directory) if found.startswith(f"began-{name}-")]) == 2, name)
@@ -303,7 +300,10 @@ while not os.path.exists(f"end-{name}"):
                           ["-N2", "-n2", "--ntasks-per-node=1"])
         self.await_step("first")
         # Nothing is recorded of it before `start`. It is the job's only run.
-        self.await_(lambda: self.runs() == [f"clusterprof-program-{job}.0"], "the first run")
+        first = f"clusterprof-program-{job}.0"
+        self.await_(lambda: self.runs() == [first], "the first run")
+        # Who is not there yet is not asked.
+        self.await_(lambda: len(glob.glob(os.path.join(self.directory, first, ".control", "node-*"))) == 2, "both collectors")
         self.assertIn("recording on 2 nodes, 2 ranks", self.verb("start", job))
         self.await_turn("stacks", f"{job}.0")
         self.assertIn("recording is stopped on 2 nodes, 2 ranks", self.verb("stop", f"{job}.0"))
@@ -455,12 +455,6 @@ while not os.path.exists(f"{folder}/stop"):
         self.addCleanup(self.user, ["scancel", "--quiet", job])  # of a test that fails
         self.await_(lambda: len([name for name in os.listdir(self.directory) if name.startswith("began-")]) == 4, "the tasks")
         return job
-
-    def await_(self, condition, what):
-        deadline = time.monotonic() + 60
-        while not condition():
-            self.assertLess(time.monotonic(), deadline, what)
-            time.sleep(0.05)
 
     def end(self, job):
         self.write("stop", "")

@@ -287,6 +287,12 @@ class SlurmTest(recording.RecordingTest):
         self.assertEqual(done.returncode, 0, (done.stdout + done.stderr).decode(errors="replace"))
         return done.stdout.decode(errors="replace")
 
+    def await_(self, condition, what, seconds=180):
+        deadline = time.monotonic() + seconds
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.05)
+
     def write(self, name, text):
         """A file of the user's in self.directory; returns its path."""
         path = os.path.join(self.directory, name)
