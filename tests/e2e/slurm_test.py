@@ -19,7 +19,6 @@ import glob
 import json
 import os
 import re
-import time
 
 import recording
 import slurm
@@ -440,21 +439,34 @@ class Attach(slurm.SlurmTest):
     PROGRAM = """
 import os, sys, time
 def turn():
-    end = time.process_time() + 0.01
-    while time.process_time() < end:
+    end = time.thread_time() + 0.01
+    while time.thread_time() < end:
         pass
 rank, folder = os.environ["SLURM_PROCID"], sys.argv[1]
 open(f"{folder}/began-{rank}", "w").close()
+enough = None
 while not os.path.exists(f"{folder}/stop"):
     turn()
+    if enough is None and os.path.exists(f"{folder}/attached"):
+        enough = time.thread_time() + 0.5
+    if enough is not None and time.thread_time() > enough:
+        open(f"{folder}/worked-{rank}", "w").close()
 """
+    WORKED_S = 4 * 0.5  # of processor time, of all tasks from `attached` to worked-*
 
     def begin(self):
         program = self.write("program.py", self.PROGRAM)
         job = self.submit(f"srun -n4 python3 {program} {self.directory}", ["-N2", "-n4", "--ntasks-per-node=2"])
         self.addCleanup(self.user, ["scancel", "--quiet", job])  # of a test that fails
-        self.await_(lambda: len([name for name in os.listdir(self.directory) if name.startswith("began-")]) == 4, "the tasks")
+        self.await_tasks("began")
         return job
+
+    def await_tasks(self, what):
+        self.await_(lambda: len([name for name in os.listdir(self.directory) if name.startswith(what + "-")]) == 4, what)
+
+    def await_work(self):
+        self.write("attached", "")
+        self.await_tasks("worked")
 
     def end(self, job):
         self.write("stop", "")
@@ -476,9 +488,9 @@ while not os.path.exists(f"{folder}/stop"):
             self.assertRegex(done.stderr.decode(), rf"process \d+: recorded as rank {rank} ")
         self.assertEqual(done.stderr.decode().count("process "), 4)  # and no other was tried, such as our own
         self.assertNotIn("clusterprof-attached", done.stderr.decode())
-        time.sleep(3)
+        self.await_work()
         self.done(["clusterprof", "detach", "run"])
-        self.check("run", 2)
+        self.check("run", 0.8 * self.WORKED_S)
         # The step has ended with the recording, and the job goes on.
         self.await_(lambda: job + ".1" not in self.done(["squeue", "--noheader", "--steps", "--format=%i"]), "the end of the step")
         self.assertEqual([part["JobState"] for part in self.cluster.job(job)], ["RUNNING"])
@@ -487,15 +499,15 @@ while not os.path.exists(f"{folder}/stop"):
     def test_for_a_time(self):
         job = self.begin()
         self.done(["clusterprof", "attach", "--job", job, "-o", "run", "--for", "3s"])
-        self.check("run", 2)
+        self.check("run", 2)  # of 12, with what the tasks wait for processors
         self.end(job)
 
     def test_until_the_job_ends(self):
         job = self.begin()
         self.done(["clusterprof", "attach", "--job", job, "-o", "run"])
-        time.sleep(1)
+        self.await_work()
         self.end(job)
-        self.check("run", 0.5)
+        self.check("run", 0.8 * self.WORKED_S)
 
     def test_a_job_that_is_not_there(self):
         done = self.user(["clusterprof", "attach", "--job", "4711"])

@@ -79,7 +79,6 @@ SlurmdParameters=config_overrides
 ReturnToService=2
 # Batch jobs start at once, not after up to 3 s; heterogeneous jobs not after 30 s.
 SchedulerParameters=batch_sched_delay=0,bf_interval=1
-KillWait=5
 MailProg=/bin/true
 SlurmctldHost=ctl($(node_address ctl))
 NodeName=n[1-$count] NodeAddr=${net%.*}.[1-$count] CPUs=$cpus
