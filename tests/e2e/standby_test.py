@@ -77,6 +77,8 @@ class Windows(recording.RecordingTest):
              recording.PYTHON, script, self.directory, *phases],
             cwd=self.directory, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self.addCleanup(self.end)
+        # Who is not there yet is not asked.
+        self.await_(lambda: glob.glob(os.path.join(self.run_directory, ".control", "node-*")), "the collector's answer")
 
     def end(self):
         script = os.path.join(self.directory, "program.py")
@@ -112,10 +114,11 @@ class Windows(recording.RecordingTest):
             open(os.path.join(self.directory, f"end-{phase}"), "w").close()
         _, stderr = self.process.communicate(timeout=PATIENCE_S)
         self.assertEqual(self.process.returncode, 0, stderr.decode(errors="replace"))
+        self.await_last_shard()
         return stderr.decode(errors="replace")
 
     def agents_sleep(self):
-        """How often the agent's thread has gone to sleep, by its id; of both ranks."""
+        """How often the agent's thread has gone to sleep, and its state, by its id; of both ranks."""
         script = os.path.join(self.directory, "program.py")
         found = {}
         for pid, words in recording.processes():
@@ -125,18 +128,19 @@ class Windows(recording.RecordingTest):
                 with open(status) as file:
                     fields = dict(line.rstrip("\n").split(":", 1) for line in file)
                 if fields["Name"].strip() == "clusterprof":
-                    found[fields["Pid"].strip()] = fields["voluntary_ctxt_switches"].strip()
+                    found[fields["Pid"].strip()] = fields["voluntary_ctxt_switches"].strip(), fields["State"].split()[0]
         self.assertEqual(len(found), 2)
         return found
 
     def await_agents_asleep(self):
-        """Until the agent's threads have done what they do at the start: they are asleep, and were not awake for a while."""
+        """Until the agent's threads have done what they do at the start: they are asleep, and were not awake for a while. One that
+        lacks a processor is not asleep."""
         seen = [self.agents_sleep(), None]
 
         def nothing_changes():
             time.sleep(0.5)
             seen[:] = [self.agents_sleep(), seen[0]]
-            return seen[0] == seen[1]
+            return seen[0] == seen[1] and {state for _, state in seen[0].values()} == {"S"}
         self.await_(nothing_changes, "the agents' sleep")
         return seen[0]
 
@@ -302,7 +306,6 @@ class Standby(Windows):
     def test_nobody_answers(self):
         self.begin(["--standby"], "before")
         self.await_phase("before")
-        self.await_(lambda: glob.glob(os.path.join(self.run_directory, ".control", "node-*")), "the collector's answer")
         collector, = [pid for pid, words in recording.processes() if recording.is_collector(words, self.run_directory)]
         os.kill(collector, 9)
         said = self.clusterprof("start", self.run_directory, status=1)
@@ -315,7 +318,6 @@ class Standby(Windows):
             self.skipTest("only root can make files of another user")
         self.begin(["--standby"], "before")
         self.await_phase("before")
-        self.await_(lambda: glob.glob(os.path.join(self.run_directory, ".control", "node-*")), "the collector's answer")
         request = os.path.join(self.run_directory, ".control", "request")
         with open(request + "-new", "w") as file:
             file.write(f"clusterprof-control 1\nsequence {2**62}\nopen 1\nat_unix_ns {time.time_ns()}\nlasting_ns 0\nend\n")
