@@ -11,7 +11,7 @@ import recording
 
 PROGRAM = """
 import time
-end = time.monotonic() + 120
+end = time.monotonic() + 1000
 while time.monotonic() < end:
     sum(range(10000))
 """
@@ -86,7 +86,7 @@ static void hang_here(void) {
 }
 int main(int argc, char **argv) {
   pthread_t thread;
-  alarm(200);
+  alarm(600);
   for (int i = 0; i < atoi(argv[1]); ++i) pthread_create(&thread, 0, burn, 0);
   close(open(argv[2], O_WRONLY | O_CREAT, 0600));
   hang_here();
