@@ -48,10 +48,10 @@ class Programs(recording.RecordingTest):
         self.stencil("mpich", 4, 2000, 100)
 
     def test_stencil_openmpi_64(self):
-        self.stencil("openmpi", 64, 1280, 50, timeout=200)
+        self.stencil("openmpi", 64, 1280, 50, timeout=500)
 
     def test_stencil_mpich_64(self):
-        self.stencil("mpich", 64, 1280, 10, timeout=200)
+        self.stencil("mpich", 64, 1280, 10, timeout=500)
 
     def ring(self, flavour, ranks):
         self.need(recording.program(flavour, "ring"))

@@ -142,7 +142,7 @@ class Reader(recording.RecordingTest):
             self.assertAlmostEqual(functions["total_ns"]["down"] / 1e9, self.function(report, "down")["total_s"], places=6)
             self.assertGreater(functions["total_ns"]["down"], 0.4e9)
             self.assertLessEqual(functions["total_ns"]["down"] / 1e9, report["run"]["elapsed_s"])  # it calls itself
-            deepest = run.values().sort_values("wall_ns")["path"].iloc[-1]
+            deepest = run.values().sort_values("cpu_ns")["path"].iloc[-1]  # others may lack a processor for long
             names = run.call_path(deepest)
             self.assertEqual([name for name in names if name in ("<module>", "down", "spin")],
                              ["<module>"] + ["down"] * 6 + ["spin"])

@@ -11,8 +11,8 @@ import recording
 PROGRAM = '''
 import time
 def inner(seconds):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
         pass
 def outer():
     inner(0.3)
