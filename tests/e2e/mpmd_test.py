@@ -73,7 +73,7 @@ class OneAfterTheOther(recording.RecordingTest):
     def run_scripts(self, flavour, script):
         self.need(recording.program(flavour, "stencil"))
         names = {"openmpi": "OMPI_COMM_WORLD_RANK", "mpich": "PMI_RANK"}
-        record = f"{recording.CLUSTERPROF} -q -o {self.directory}/run"
+        record = f"{recording.CLUSTERPROF} -q -o {self.directory}/run-{flavour}"
         return self.bare([*recording.launcher(flavour, 2), "sh", "-c", f"rank=${names[flavour]}; {script}; exit $?", "sh"],
                          env={**os.environ, "record": record, "program": recording.program(flavour, "stencil") + " 64 3"})
 
@@ -81,13 +81,11 @@ class OneAfterTheOther(recording.RecordingTest):
         """The launcher of its first program waits for the other rank, which waits in MPI_Init for its next program."""
         for flavour in ("openmpi", "mpich"):
             with self.subTest(flavour=flavour):
-                first = "if [ $rank = 0 ]; then $record sh -c 'touch begun; sleep 1'; " \
-                        "else until [ -e begun ]; do sleep 0.05; done; fi"
+                first = f"if [ $rank = 0 ]; then $record sh -c 'touch begun-{flavour}; sleep 1'; " \
+                        f"else until [ -e begun-{flavour} ]; do sleep 0.05; done; fi"
                 done = self.run_scripts(flavour, f"{first}; $record $program")
+                recording.await_writers(os.path.join(self.directory, "run-" + flavour))
                 self.assertEqual(done.returncode, 0, done.stderr.decode(errors="replace"))
-                recording.await_writers(os.path.join(self.directory, "run"))
-                os.rename(os.path.join(self.directory, "run"), os.path.join(self.directory, "run-" + flavour))
-                os.remove(os.path.join(self.directory, "begun"))
 
     def test_all_ranks_prepare(self):
         done = self.run_scripts("openmpi", "$record sleep 0.$rank && $record $program")

@@ -89,21 +89,31 @@ def end_job(process, is_rank, seconds=60):
     (for both see tests/mpi_defects)."""
     def ranks():
         return [pid for pid, words in processes() if is_rank(words) and not has_ended(pid)]
-    if process.poll() is None:
-        for pid in ranks()[:1]:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-    try:
-        return process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        left = ranks()
-        if left:
-            raise AssertionError(f"ranks that the launcher has not ended: {left}") from None
+    def kill(pid):
+        try:
+            os.kill(pid, signal.SIGKILL)
+            return True
+        except ProcessLookupError:
+            return False
+    deadline = time.monotonic() + seconds
+    has_killed = process.poll() is not None
+    while time.monotonic() < deadline:
+        # Of a test that has failed early there may be no rank yet.
+        has_killed = has_killed or any(map(kill, ranks()[:1]))
+        try:
+            return process.communicate(timeout=1)
+        except subprocess.TimeoutExpired:
+            pass
+    left = ranks()
+    if not left:
         print(f"{process.args}: the launcher hangs without ranks, and is killed", flush=True)
-        process.kill()
-        return process.communicate(timeout=seconds)
+    process.kill()
+    for pid in left:  # in the way of other tests
+        kill(pid)
+    output = process.communicate(timeout=seconds)
+    if left:
+        raise AssertionError(f"ranks that the launcher has not ended: {left}")
+    return output
 
 
 def pythons():

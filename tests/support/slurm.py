@@ -180,7 +180,7 @@ class Cluster:
                 raise AssertionError(f"job {job} does not end: {parts}")
             time.sleep(0.1)
 
-    def await_idle(self, timeout=60):
+    def await_idle(self, timeout=180):
         """Waits until no process of a job is left; returns those that do not go."""
         deadline = time.monotonic() + timeout
         while True:
