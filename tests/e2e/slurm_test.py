@@ -642,6 +642,7 @@ else find /dev/shm /run -mindepth 1 -maxdepth 1 -user "$(id -u)" -printf '%f\n' 
         self.assertEqual(self.cluster.await_idle(), [])
         found = {"srun": self.done(["srun", "-n1", "./look"])}
         found["salloc"] = self.done(["salloc", "-Q", "-n1", "./look"])
+        self.assertEqual(self.cluster.await_idle(), [])
         found["srun in salloc"] = self.done(["salloc", "-Q", "-n1", "srun", "./look"])
         self.assertEqual(self.cluster.await_idle(), [])
         self.batch("./look > in.batch; srun ./look > in.step")
