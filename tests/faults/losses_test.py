@@ -6,6 +6,7 @@ others did. Nothing is left behind. What the profile has to contain is known by 
     losses_test.py [--long [SEED]]     every end and every launcher, and many moments drawn by lot"""
 
 import concurrent.futures
+import contextlib
 import glob
 import os
 import random
@@ -145,9 +146,16 @@ class Losses(recording.RecordingTest):
         self.assertEqual(shared_memory() - self.shared_memory, set())
 
     def tearDown(self):
+        super().tearDown()
+
         def ours():
             return [pid for pid, _ in recording.processes() if self.is_started_here(pid)]
-        self.await_(lambda: not ours(), "the end of all processes")
+        try:
+            self.await_(lambda: not ours(), "the end of all processes")
+        finally:
+            for pid in ours():  # or else they take processors from other tests: some compute without end
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
         def nobodys():
             new = set(sockets()) - set(self.sockets)
@@ -221,10 +229,13 @@ class Losses(recording.RecordingTest):
     def ends_alike(self, how, before=(), at=None):
         place, run, mark_path = self.place(f"{how}-{time.monotonic_ns()}")
         program = [self.compile(), mark_path, how]
-        bare = self.start([*before, *program[:1], mark_path + "-bare", how], place)
-        recorded = self.start([*before, recording.CLUSTERPROF, "-q", "-o", run, *program], place)
+        gate = os.path.join(place, "gate")
+        environment = {**os.environ, **({"LOSSES_GATE": gate} if at else {})}
+        bare = self.start([*before, *program[:1], mark_path + "-bare", how], place, env=environment)
+        recorded = self.start([*before, recording.CLUSTERPROF, "-q", "-o", run, *program], place, env=environment)
         if at is not None:
             at(run)
+            open(gate, "w").close()
         expected = bare.communicate(timeout=60), bare.returncode
         self.assertEqual((recorded.communicate(timeout=60), recorded.returncode), expected)
         mark = Mark(mark_path + ".0")
@@ -259,6 +270,11 @@ class Losses(recording.RecordingTest):
                 return found and (glob.glob(os.path.join(run, ".node-*.claim")) or glob.glob(os.path.join(run, "node-*.h5")))
             self.await_(collector, "a collector")
             os.kill(found[0], signal.SIGSTOP)
+
+            def is_stopped():
+                with open(f"/proc/{found[0]}/stat") as file:
+                    return file.read().rpartition(")")[2].split()[0] == "T"
+            self.await_(is_stopped, "a collector that is stopped")
         for _ in range(10 if LONG else 1):
             self.ends_alike("kill", at=stop)
 
@@ -332,7 +348,7 @@ class Losses(recording.RecordingTest):
         missing_s = MISSING_S + 0.02
         self.has_all_samples(run, VICTIM, missing_s=missing_s)
         for rank in range(RANKS):
-            if rank != VICTIM:  # they waited for it in MPI_Barrier, with all of their phase behind them
+            if rank != VICTIM:  # it waited for them in MPI_Barrier, until they had all of their phase behind them
                 self.has_all_samples(run, rank, PHASES[:1], missing_s)
         calls = {}
         for call in report["mpi"]["calls"]:
@@ -460,11 +476,12 @@ class Losses(recording.RecordingTest):
         time.sleep(after_s)
         victims = [pid for pid, words in self.of_job(place) if "--node=part1" in words or self.is_of_node(pid, "part1")]
         killed_utc_s = time.time()
-        for pid in victims:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        for number in (signal.SIGSTOP, signal.SIGKILL):  # nobody sees anybody else's end
+            for pid in victims:
+                try:
+                    os.kill(pid, number)
+                except ProcessLookupError:
+                    continue
         open(gate, "w").close()
         self.assertEqual([(rank.communicate(timeout=60), rank.returncode) for rank in ranks],
                          [((b"", b""), 0)] * 2 + [((b"", b""), -KILL)] * 2)

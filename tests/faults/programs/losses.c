@@ -3,8 +3,9 @@
 //
 // Three phases of 100 ms of CPU time each, functions of their own; then END. What it did is in the file MARK
 // (with WITH_MPI: MARK.RANK), which is a memory mapping, so that it is there whatever happens: struct Mark.
-// With WITH_MPI all ranks exchange ROUNDS messages before; only the rank VICTIM has phases and dies, the
-// others wait for it in MPI_Barrier.
+// With WITH_MPI all ranks exchange ROUNDS messages before; only the rank VICTIM has all phases and dies, when
+// the others have had their first one; they wait for it in MPI_Barrier.
+// It begins when there is the file that LOSSES_GATE names, if that is set.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -127,6 +128,8 @@ int main(int argc, char** argv) {
   mark = mmap(NULL, sizeof(struct Mark), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (mark == MAP_FAILED) return 2;
   say();
+  const char* const gate = getenv("LOSSES_GATE");
+  while (gate != NULL && access(gate, F_OK) != 0) usleep(10000);
 #ifdef WITH_MPI
   const int rounds = argc > 3 ? atoi(argv[3]) : 0, victim = argc > 4 ? atoi(argv[4]) : 0;
   for (int i = 0; i < rounds; ++i) {
@@ -138,6 +141,7 @@ int main(int argc, char** argv) {
   if (rank != victim) {
     first_phase(100);
     if (strcmp(argv[2], "wait") == 0) end("wait");
+    MPI_Barrier(MPI_COMM_WORLD);  // from here on, the victim may die
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Finalize();
     return 0;
@@ -145,6 +149,9 @@ int main(int argc, char** argv) {
 #endif
   first_phase(100);
   second_phase(100);
+#ifdef WITH_MPI
+  if (strcmp(argv[2], "wait") != 0) MPI_Barrier(MPI_COMM_WORLD);
+#endif
   last_phase(100);
   say();
   end(argv[2]);
