@@ -31,9 +31,9 @@ except ImportError:
 import measured
 import recording
 
-# Prints what it computed, and ends with a status of its own.
+# Prints what it computed, and ends with a status of its own, when it has run for a while and its collector was killed.
 PROGRAM = '''
-import sys, time
+import os, sys, time
 
 def work(value):
     for _ in range(2000):
@@ -42,7 +42,7 @@ def work(value):
 
 end = time.monotonic() + float(sys.argv[1])
 rounds, results = 0, set()
-while time.monotonic() < end:
+while time.monotonic() < end or rounds < 30 or (not os.path.exists(sys.argv[2]) and time.monotonic() < end + 60):
     results.add(work(1))
     rounds += 1
 print(sorted(results), rounds > 20, flush=True)
@@ -85,11 +85,12 @@ class Recorded:
         self.node = f"victim{number}"
         self.run = os.path.join(folder, f"run{number}")
         self.shard = os.path.join(self.run, f"node-{self.node}.h5")
-        self.kill_after_s, self.killed_ns, self.first_seen, self.oldest_s = kill_after_s, None, None, 0.0
+        self.gate = os.path.join(folder, f"killed{number}")
+        self.kill_after_s, self.killed_ns, self.has_rank, self.oldest_s = kill_after_s, None, False, 0.0
         self.problems, self.outside = [], []
         self.begun = time.monotonic()
         self.process = subprocess.Popen(
-            [recording.CLUSTERPROF, "-o", self.run, recording.PYTHON, os.path.join(folder, "program.py"), str(seconds)],
+            [recording.CLUSTERPROF, "-o", self.run, recording.PYTHON, os.path.join(folder, "program.py"), str(seconds), self.gate],
             cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env=dict(os.environ, CLUSTERPROF_NODE=self.node))
 
@@ -104,17 +105,18 @@ class Recorded:
     def watch(self):
         if self.killed_ns is not None:
             return
-        # Not before there is a shard: on a busy machine a program needs seconds to start.
-        if time.monotonic() - self.begun >= self.kill_after_s and (os.path.exists(self.shard) or self.process.poll() is not None):
+        # Not before there is a shard with the rank: on a busy machine a program needs seconds to start.
+        if time.monotonic() - self.begun >= self.kill_after_s and (self.has_rank or self.process.poll() is not None):
             if self.while_writing:  # soon: the next one comes within 5 s
-                before = self.written_ns()
-                while self.written_ns() == before and time.monotonic() - self.begun < self.kill_after_s + MOST_AGE_S:
+                before, limit = self.written_ns(), time.monotonic() + MOST_AGE_S
+                while self.written_ns() == before and time.monotonic() < limit:
                     time.sleep(0.0005)
             collector = collector_of(self.run)
             self.expect(collector is not None, "no collector to kill")
             self.killed_ns = time.time_ns()
             if collector is not None:
                 os.kill(collector, signal.SIGKILL)
+            open(self.gate, "w").close()
             return
         if not os.path.exists(self.shard):
             return
@@ -125,6 +127,7 @@ class Recorded:
             self.problems.append(f"a shard that cannot be read at {time.monotonic() - self.begun:.1f} s: {error}")
             return
         if until_ns is not None:
+            self.has_rank = True
             self.oldest_s = max(self.oldest_s, (asked_ns - until_ns) / 1e9)
 
     def finish(self):

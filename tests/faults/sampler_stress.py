@@ -88,7 +88,7 @@ def check(version, python, options, folder, library):
     faults, checked = impossible(call_paths.read(profile))
     counted, notes = call_paths.quality(profile), call_paths.notes(profile)
     shutil.rmtree(output)
-    tried, wrong = counted["merges_tried"], sum(faults.values())
+    tried, failed, wrong = counted["merges_tried"], counted["merges_failed"], sum(faults.values())
     dropped = counted["dropped"]
     ticks = counted["samples"] + sum(dropped.get(reason, 0) for reason in SAMPLES_LOST)
     elapsed_s, cpu_s = counted["elapsed_ns"] / 1e9, counted["cpu_ns"] / 1e9
@@ -96,17 +96,19 @@ def check(version, python, options, folder, library):
         failures.append("%d ticks in %.1f s, %.1f s of CPU time" % (ticks, elapsed_s, cpu_s))
     if set(dropped) - MAY_DROP:
         failures.append("dropped: %s" % dropped)
-    success = 100 * (1 - counted["merges_failed"] / max(1, tried))
+    success = 100 * (1 - failed / max(1, tried))
     print("%-8s %8d samples %8d merged with success %8.3f %% %6d truncated %6d impossible of %6d samples; %.1f s, %.1f s of "
           "CPU time, dropped: %s" % (version, counted["samples"], tried, success, counted["truncated"], wrong, checked,
                                      elapsed_s, cpu_s, dropped or "nothing"), flush=True)
     if faults:
         failures.append("impossible call paths: %s" % dict(list(faults.items())[:10]))
-    if tried < 100 * seconds or checked < 100 * seconds:
+    # A busy machine may leave it little of its seconds.
+    least = 100 * min(seconds, cpu_s)
+    if tried < least or checked < least:
         failures.append("only %d merges and %d samples of the program" % (tried, checked))
     minor = int(subprocess.run([python, "-c", "import sys; print(sys.version_info[1])"],
                                stdout=subprocess.PIPE, check=True).stdout)
-    if success < (99.9 if minor >= 11 else 99.0):
+    if failed > max(1, (0.001 if minor >= 11 else 0.01) * tried):  # one of few says nothing
         failures.append("%.3f %% of %d stacks were merged" % (success, tried))
     notes = [note for note in notes if note[0].startswith("python_")]
     if notes:
