@@ -416,6 +416,9 @@ class Sockets(SecurityTest):
         for rank in (*range(0, 2000, 10), -1, -2**31, 2**31 - 1):
             send(struct.pack("<QIIiiii", 0x314e4e4146525043, major, 0, 1, rank, 2**31 - 1, 2**31 - 1))
         time.sleep(0.7)
+        send(b"x")
+        with contextlib.suppress(ConnectionError):
+            self.assertEqual(kept[-1].recv(1), b"")  # turned away, after everything that came before it
         self.write("lied", "")
         while os.path.exists(self.path("lied")):
             time.sleep(0.02)
