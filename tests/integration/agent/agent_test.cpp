@@ -46,7 +46,9 @@ void expect_sane(const Outcome& outcome) {
     EXPECT_EQ(process.segment->world_size, 8);
     EXPECT_EQ(process.drops(wire::DropReason::kFaultInWalk), 0u);
     EXPECT_EQ(process.drops(wire::DropReason::kTimerFailed), 0u);
-    EXPECT_EQ(process.drops(wire::DropReason::kRingFull), 0u);
+    if (outcome.longest_unread_s < 0.1) {  // the program fills a ring in several times that
+      EXPECT_EQ(process.drops(wire::DropReason::kRingFull), 0u);
+    }
     for (const ThreadLog& thread : process.threads) {
       std::uint64_t before_ns = thread.start_time_ns, before_cpu_ns = thread.start_cpu_ns;
       for (const Sample& sample : thread.samples) {
@@ -110,7 +112,8 @@ TEST_P(AtRate, SamplesARunningThread) {
     const double cpu_s =
         static_cast<double>(thread.samples.back().record.cpu_ns - thread.start_cpu_ns) * 1e-9;
     const auto ticks =
-        static_cast<double>(thread.ticks() + outcome.processes[0].drops(wire::DropReason::kThrottled));
+        static_cast<double>(thread.ticks() + outcome.processes[0].drops(wire::DropReason::kThrottled) +
+                            outcome.processes[0].drops(wire::DropReason::kRingFull));
     EXPECT_GT(ticks, 0.9 * cpu_s * GetParam());
     EXPECT_LT(ticks, thread.seconds() * GetParam() + 3);
     EXPECT_EQ(thread.count(wire::Trigger::kCpuTimer), 0u);
@@ -401,16 +404,16 @@ TEST(Agent, DoesNothingUnlessAsked) {
 
 // The watcher looks every 100 ms.
 TEST(Agent, StopsWhenTheSiteTurnsRecordingOff) {
-  const Outcome spins = run({kTarget, "spin", "1000"}, {}, true, true);
+  const Outcome spins = run({kTarget, "spin", "3000"}, {}, true, true);
   EXPECT_TRUE(exited(spins, 0));
   ASSERT_EQ(spins.processes.size(), 1u);
   const ProcessLog& process = spins.processes[0];
   ASSERT_NE(process.main_thread(), nullptr);
-  EXPECT_LT(process.main_thread()->ticks(), 60u);  // of 100
+  EXPECT_LT(process.main_thread()->ticks(), 200u);  // of 300: whoever tells it may lack a processor
   EXPECT_EQ(process.drops(wire::DropReason::kSignalBlocked), 0u);
   EXPECT_EQ(process.segment->exit_flags.load(), wire::kExitStatusKnown);
   EXPECT_NE(process.segment->end_mono_ns.load(), 0u);
-  EXPECT_GT(process.segment->usage.user_ns, 700'000'000u);  // until the end
+  EXPECT_GT(process.segment->usage.user_ns, 2'100'000'000u);  // until the end
 
   for (const char* what : {"threads", "fork", "own_eintr"})
     EXPECT_TRUE(exited(run({kTarget, what, "20"}, {}, true, true), 0)) << what;

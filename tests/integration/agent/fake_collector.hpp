@@ -53,6 +53,7 @@ struct Outcome {
   std::vector<ProcessLog> processes;      // by order of greeting
   std::vector<wire::Refusal> refusals;    // of processes that could not be recorded
   double elapsed_s = 0;
+  double longest_unread_s = 0;  // that the collector did not look at the rings
 };
 
 // Runs the command under the agent with these additional environment variables ("NAME=value").

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Every family of calls of signal(7) that can fail with EINTR, each waiting for about WAIT_MS on a thread of
- * its own until its timeout or another thread releases it. Prints "name.result", "name.errno" and "name.ms".
- */
+ * its own until its timeout or another thread releases it. Prints "name.result", "name.errno", "name.ms" and
+ * "name.lacked_ms": for how long these threads, and the one that starts them, were ready without a processor
+ * meanwhile. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -37,6 +38,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "waited_for_processor.h"
+
 #define WAIT_MS 120
 #define NOT_HERE (-77) /* the kernel or the machine does not offer it */
 
@@ -58,7 +61,7 @@ struct attempt {
   aio_context_t aio;
   long result;
   int error;
-  double ms;
+  double ms, starting_lacked_ms, waiting_lacked_ms, releasing_lacked_ms;
 };
 struct way {
   const char* name;
@@ -615,10 +618,10 @@ static long by_raw_nanosleep(struct attempt* a) {
 }
 static long by_sleep(struct attempt* a) {
   (void)a;
-  const double start = now_ms(CLOCK_MONOTONIC);
+  const double lacked = waited_for_processor_ms(), start = now_ms(CLOCK_MONOTONIC);
   if (sleep(1) != 0) return -1;
   const double rest_ms = now_ms(CLOCK_MONOTONIC) - start - 1000;
-  return rest_ms < -0.1 ? -2 : rest_ms > 400 ? -3 : 0;
+  return rest_ms < -0.1 ? -2 : rest_ms - (waited_for_processor_ms() - lacked) > 400 ? -3 : 0;
 }
 
 /* --- several at once -------------------------------------------------------------------------------- */
@@ -847,12 +850,13 @@ static int chosen[kCount];
 static void* try_it(void* given) {
   struct attempt* const a = given;
   spin_cpu_ms(3); /* it ran, so a wait is something new */
-  const double start = now_ms(CLOCK_MONOTONIC);
+  const double lacked = waited_for_processor_ms(), start = now_ms(CLOCK_MONOTONIC);
   sem_post(&a->begun);
   errno = 0;
   a->result = a->way->wait(a);
   a->error = a->result < 0 ? errno : 0;
   a->ms = now_ms(CLOCK_MONOTONIC) - start;
+  a->waiting_lacked_ms = waited_for_processor_ms() - lacked;
   return NULL;
 }
 static void* release_it(void* given) {
@@ -862,6 +866,7 @@ static void* release_it(void* given) {
   const struct timespec time = until(CLOCK_MONOTONIC);
   clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL);
   if (a->way->release != NULL) a->way->release(a);
+  a->releasing_lacked_ms = waited_for_processor_ms(); /* it has just begun */
   return NULL;
 }
 
@@ -891,9 +896,11 @@ int main(int argc, char** argv) {
     }
     for (int i = first; i < end; ++i) {
       if (!chosen[i]) continue;
+      const double lacked = waited_for_processor_ms();
       sem_init(&attempts[i].begun, 0, 0);
       pthread_create(&attempts[i].thread, NULL, try_it, &attempts[i]);
       pthread_create(&releasers[i], NULL, release_it, &attempts[i]);
+      attempts[i].starting_lacked_ms = waited_for_processor_ms() - lacked;
     }
     for (int i = first; i < end; ++i) {
       if (!chosen[i]) continue;
@@ -905,8 +912,9 @@ int main(int argc, char** argv) {
   for (int i = 0; i < kCount; ++i) {
     if (!chosen[i]) continue;
     const struct attempt* const a = &attempts[i];
-    printf("%s.result %ld\n%s.errno %d\n%s.ms %.2f\n", a->way->name, a->result, a->way->name, a->error,
-           a->way->name, a->ms);
+    printf("%s.result %ld\n%s.errno %d\n%s.ms %.2f\n%s.lacked_ms %.2f\n", a->way->name, a->result,
+           a->way->name, a->error, a->way->name, a->ms, a->way->name,
+           a->starting_lacked_ms + a->waiting_lacked_ms + a->releasing_lacked_ms);
   }
   return 0;
 }
