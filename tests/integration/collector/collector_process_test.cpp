@@ -104,7 +104,7 @@ std::uint8_t announce(const std::string& name, std::int32_t rank, std::int32_t w
   const wire::Announce message{
       wire::kAnnounceMagic, wire::kWireMajor, wire::kWireMinor, getpid(), rank, world_size, -1, 0, 0};
   std::uint8_t answer = 0;
-  if (!send_with(fd, message, file) || !readable(fd.get(), 5000) || recv(fd.get(), &answer, 1, 0) != 1)
+  if (!send_with(fd, message, file) || !readable(fd.get(), kPatienceMs) || recv(fd.get(), &answer, 1, 0) != 1)
     return 0;
   return answer;
 }
@@ -487,6 +487,7 @@ TEST_F(CollectorProcess, RecordsARankWithoutAnAgent) {
   });
   tell(wire::ControlType::kChildStarted, rank.pid(), 0);
   ASSERT_TRUE(rank.is_ready());
+  await_shard_after({});  // it knows of the rank from before that
   std::this_thread::sleep_for(milliseconds(400));
   rank.go_on();
   tell(wire::ControlType::kChildExited, rank.pid(), rank.wait());
@@ -811,12 +812,12 @@ TEST_F(CollectorProcess, SurvivesNonsenseOnItsSocket) {
   const UniqueFd noise = connect_to(socket_);
   ASSERT_EQ(send(noise.get(), "hello", 5, MSG_NOSIGNAL), 5);
   char byte;
-  ASSERT_TRUE(readable(noise.get(), 5000));
+  ASSERT_TRUE(readable(noise.get(), kPatienceMs));
   EXPECT_EQ(recv(noise.get(), &byte, 1, 0), 0);  // turned away
   FakeSegment broken;
   broken.header().thread_slots_offset = ~0ull;
   const UniqueFd refused = hello(socket_, broken, 0);
-  ASSERT_TRUE(readable(refused.get(), 5000));
+  ASSERT_TRUE(readable(refused.get(), kPatienceMs));
   EXPECT_EQ(recv(refused.get(), &byte, 1, 0), 0);
   Rank rank([&](const auto& wait) { return play_rank(0, 0, wait, false); });
   tell(wire::ControlType::kChildStarted, rank.pid(), 0);
@@ -838,7 +839,7 @@ TEST_F(CollectorProcess, NotesAProcessWhoseAgentIsOfAnotherVersion) {
   wire::Hello message{wire::kHelloMagic, wire::kWireMajor + 1, 0, getpid(), 0, 4096};
   ASSERT_TRUE(send_with(other, message, -1));
   char byte;
-  ASSERT_TRUE(readable(other.get(), 5000));
+  ASSERT_TRUE(readable(other.get(), kPatienceMs));
   EXPECT_EQ(recv(other.get(), &byte, 1, 0), 0);  // turned away
   rank.go_on();
   tell(wire::ControlType::kChildExited, rank.pid(), rank.wait());

@@ -156,9 +156,10 @@ TEST_F(FirstCodeTest, ForksWaitForTheLoadAndNotForEver) {
     block_->loading.store(wire::kLoaded);
   });
   g_before_fork();
+  const auto waited = std::chrono::steady_clock::now() - begin;
   loader.join();
   EXPECT_EQ(block_->loading.load(), wire::kLoaded);
-  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(100));
+  EXPECT_GE(waited, std::chrono::milliseconds(100));
   block_->loading.store(wire::kLoading);
   g_before_fork();  // nobody ends it
   EXPECT_EQ(block_->loading.load(), wire::kLoading);

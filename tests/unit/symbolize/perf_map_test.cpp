@@ -177,9 +177,9 @@ TEST_F(PerfMapTest, LinesThatAllOverlapTakeNoLongerThanOthers) {
     EXPECT_EQ(named, names[0] == names[1] ? addresses.size() : 0u);
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
-  EXPECT_LT(seconds({"one", "two"}), 5.0);  // 0.1 s; minutes if every line looked at every address
+  EXPECT_LT(seconds({"one", "two"}), 20.0);  // 0.1 s; minutes if every line looked at every address
   static constexpr const char* kSame = "one";
-  EXPECT_LT(seconds({kSame, kSame}), 5.0);
+  EXPECT_LT(seconds({kSame, kSame}), 20.0);
 }
 
 }  // namespace

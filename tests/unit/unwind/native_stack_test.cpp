@@ -101,7 +101,7 @@ double g_sum = 0;
 
 SignalComparison sample_workload(std::uint64_t wanted, bool alternate_stack) {
   test::start_sampling(5000, alternate_stack);
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(40);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(300);
   for (std::uint64_t seed = 0; test::samples_so_far() < wanted && std::chrono::steady_clock::now() < end;
        ++seed)
     g_sum += test::with_frame_pointers_compute(seed) + test::without_frame_pointers_compute(seed);
