@@ -3,7 +3,7 @@
 // writes what happened to RUN/events-NODE, a line each. FAKE_COLLECTOR in the environment:
 //   die      ends at once with status 9
 //   mute     never answers an announcement
-//   release  releases the launcher when its program has ended, and lives 2 s longer
+//   release  releases the launcher when its program has ended, lives FAKE_COLLECTOR_SECONDS (2) longer
 //   hang     does not end when everybody is gone, until the launcher is gone too
 #include <fcntl.h>
 #include <poll.h>
@@ -96,7 +96,8 @@ int main(int argc, char** argv) {
         if (mode == "release") {
           const wire::Control release{wire::ControlType::kRelease, 0, 0};
           if (::send(control, &release, sizeof release, 0) < 0) std::perror("release");
-          ::sleep(2);
+          const char* const seconds = std::getenv("FAKE_COLLECTOR_SECONDS");
+          ::sleep(seconds == nullptr ? 2 : static_cast<unsigned>(std::atoi(seconds)));
           return 0;
         }
       }

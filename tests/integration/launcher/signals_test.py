@@ -151,10 +151,12 @@ class Forwarding(SignalsTest):
         program = self.line()
         self.assertTrue(wait_until(lambda: not os.path.exists(f"/proc/{program}")))
         time.sleep(0.1)
-        # Slurm asks twice within milliseconds at the time limit: as a step, and as a job.
-        for _ in range(2):
-            os.kill(self.launcher, signal.SIGTERM)
-            time.sleep(0.01)
+        # Slurm asks twice within milliseconds at the time limit: as a step, and as a job. SIGHUP, since a second SIGTERM may be
+        # merged with the first, or come late if we wait until that is not pending.
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            os.kill(self.launcher, number)
+        # The time between two requests is that between their being heard.
+        self.assertTrue(wait_until(lambda: not pending(self.launcher) and state(self.launcher) == "S"))
         time.sleep(0.6)
         self.assertIsNone(self.process.poll())
         os.kill(self.launcher, signal.SIGINT)
