@@ -81,7 +81,7 @@ class Scripts(installed.InstalledTest):
 
     def test_prefix_that_cannot_be_preloaded_from_is_refused(self):
         for prefix in ("/opt/a b", "/opt/a:b"):
-            done = subprocess.run([os.path.join(SCRIPTS, "build"), prefix], capture_output=True, text=True, timeout=20)
+            done = subprocess.run([os.path.join(SCRIPTS, "build"), prefix], capture_output=True, text=True, timeout=60)
             self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
             self.assertIn(f"'{prefix}' has a blank or a colon", done.stderr)
 

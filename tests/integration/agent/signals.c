@@ -171,7 +171,7 @@ static void on_signal_slowly(int signal) {
 static void* wake(void* unused) {
   for (int i = 1; i <= 60; ++i) {
     pthread_kill(sleeper, wake_signal);
-    for (int k = 0; k < 3000 && returned < i; ++k) usleep(1000);
+    for (int k = 0; k < 60000 && returned < i; ++k) usleep(1000);
     if (returned < i) _exit(3);
   }
   _exit(0);

@@ -1055,7 +1055,7 @@ static int do_sleepers(int seconds, int count) {
 static int do_waits_in_turn(int times) {
   for (int i = 0; i < times; ++i) {
     spin_cpu_ms(20);
-    const struct timespec end = in_ms(CLOCK_MONOTONIC, 300);
+    const struct timespec end = in_ms(CLOCK_MONOTONIC, 600);
     if (poll(NULL, 0, 25) != 0 || clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) != 0) return 1;
   }
   return 0;
