@@ -318,7 +318,7 @@ def test(version, python, options, folder, switches=()):
     failures = []
     output = os.path.join(folder, "%d.%d.%d" % version + "-" + str(abs(hash(python))))
     recorded = {"LD_PRELOAD": options.recorder, "WALK_OUTPUT": output, "WALK_RATE": str(options.rate)}
-    limit = 60 + 10 * options.seconds
+    limit = 300 + 10 * options.seconds
     plain = run(python, [*switches, STRESS, "0.1"], {}, limit)
     if plain.returncode != 0:
         return ["stress.py does not run here at all: " + plain.stderr.decode()[-500:]]
@@ -384,7 +384,7 @@ def test_embedded(version, python, options, folder):
     environment = {"LD_PRELOAD": options.recorder, "WALK_OUTPUT": output, "WALK_RATE": str(options.rate),
                    "PYTHONHOME": home}
     result = subprocess.run([options.embed_host, library, EMBEDDED_CODE], env=dict(os.environ, **environment),
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
     if result.returncode != 0:
         return ["embed_host: status %d, %s" % (result.returncode, result.stderr.decode())]
     recording = Recording(output)

@@ -128,7 +128,7 @@ class openmpi(Spawn):
         for wait in waits:
             for cause in wait["caused_by"]:
                 causes[cause["rank"]] += cause["wait_s"]
-        self.assertGreater(waited_s, 0.2)
+        self.measured_above(waited_s, 0.2, "waiting by the program's clock")  # of 0.4, if its beginning is not late itself
         self.measured_near(causes[3], waited_s, 0.05 * waited_s + 0.002, "waiting for the late child")
 
     def both_late(self):
