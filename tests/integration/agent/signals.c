@@ -682,7 +682,7 @@ static int do_held(void) {
   handle(SIGUSR1, fork_in_handler, 0, 0);
   forks_in_handler = 1;
   if (fork() != -1 || kernel_mask() != before || calls != made + 2) return 23;
-  struct timespec rest = {0, 400000000};
+  struct timespec rest = {2, 500000000}; /* the watcher may lack a processor for a while */
   nanosleep(&rest, &rest);
   return 0;
 }
