@@ -22,7 +22,7 @@ import recording
 import slurm
 
 RANKS, NODES = 8, 4  # of each job
-KILL_WAIT_S = 2
+KILL_WAIT_S = 10  # in which a collector has to write what it has, on a busy machine too; it waits 30 s for ranks that do not end
 HAS_PLUGIN = os.path.exists(os.path.join(recording.BUILD, "lib", "clusterprof", "spank_clusterprof.so"))
 
 # Says which signals it got, when it is let go. For the test there is a file when it is ready, and one for each signal.
