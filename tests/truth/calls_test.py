@@ -5,6 +5,7 @@ import os
 import subprocess
 
 import recording
+import waiting
 
 
 class Calls(recording.RecordingTest):
@@ -36,11 +37,11 @@ class Calls(recording.RecordingTest):
         self.assertGreater(rank["mpi_startup_s"], 0)
         self.assertLessEqual(row["time_s"], rank["elapsed_s"] - rank["mpi_startup_s"])
         # The same time is in the categories, and below the function that made the call. Between the start and this call the rank was in
-        # a barrier, for as long as the other one came later.
-        barrier = [r for r in report["mpi"]["calls"] if r["op"] == "MPI_Barrier"]
+        # a barrier, for as long as the other one came later, and told that one that it is there.
+        before = [r for r in report["mpi"]["calls"] if r["op"] in ("MPI_Barrier", "MPI_Send")]
         least = row["time_s"] + rank["mpi_startup_s"]
         self.measured_above(rank["mpi_s"], least - 0.05, "time in MPI")
-        self.measured_below(rank["mpi_s"], least + sum(r["rank_max_s"] for r in barrier) + 0.05, "time in MPI")
+        self.measured_below(rank["mpi_s"], least + sum(r["rank_max_s"] for r in before) + 0.05, "time in MPI")
         # Sampled, but for the ends: some periods of 10 ms.
         caller = self.function(report, "wait_for_nobody")
         self.measured_near(caller["total_s"], row["time_s"], 0.05, "wait_for_nobody()")
@@ -73,10 +74,12 @@ class Calls(recording.RecordingTest):
         self.assertEqual((at_barrier["waits_for"], at_barrier["waits_for_count"]), ([0, 1], 2))
         # Rank 2 waits for ranks 0 and 1, but rank 0 for rank 1 alone.
         for row in report["mpi"]["waits"]:
-            self.assertEqual([cause["rank"] for cause in row["caused_by"]], [1])
+            self.assertEqual({cause["rank"] for cause in row["caused_by"]}, {1})
         self.assertEqual({row["rank"] for row in report["mpi"]["waits"]}, {0, 2})
-        cause, = report["root_causes"]
-        self.assertEqual((cause["rank"], cause["function"], cause["waiting_ranks"]), (1, "be_late", 2))
+        # On a busy machine the rank that computes lacks a processor now and then.
+        causes = {(cause["rank"], cause["function"]): cause["waiting_ranks"] for cause in report["root_causes"]}
+        causes.pop((1, waiting.LACKED_PROCESSOR), None)
+        self.assertEqual(causes, {(1, "be_late"): 2}, report["root_causes"])
         text = subprocess.run([recording.CLUSTERPROF, "report", os.path.join(self.directory, "run"), "--section", "summary"],
                               capture_output=True, timeout=60, check=True).stdout.decode()
         text = " ".join(text.split())
@@ -103,11 +106,12 @@ class Calls(recording.RecordingTest):
             self.assertEqual(rank["mpi_helper_threads"], 2)
             # Those of the receiver wait for the sender's, which sleep, but for the first round.
             self.assertGreater(rank["mpi_helper_elapsed_s"], 2 * 49 * 0.020)
-        inside, elapsed = map(float, done.stdout.split())
+        own = {int(number): (float(inside), float(elapsed)) for number, inside, elapsed in map(bytes.split, done.stdout.splitlines())}
+        inside, elapsed = own[0]
         self.measured_above(inside / elapsed, 0.2, "in MPI, by the program")  # half of it on an idle machine
         self.measured_near(receiver["mpi_helper_s"] / inside, 1, 0.05, "in MPI")
         self.measured_near(receiver["mpi_helper_elapsed_s"] / elapsed, 1, 0.05, "life of the threads")
-        self.measured_below(sender["mpi_helper_s"], receiver["mpi_helper_s"] / 2, "the sender's time in MPI")
+        self.measured_near(sender["mpi_helper_s"], own[1][0], 0.05 * inside, "the sender's time in MPI")
         # Their calls are none of the main thread's time.
         receives = self.call(report, "MPI_Recv")
         self.assertAlmostEqual(receives["time_s"], receiver["mpi_helper_s"], delta=0.01)
@@ -133,7 +137,7 @@ class Calls(recording.RecordingTest):
         one_sided = sum(part["wait_s"] for part in causes if part["op"] in ("MPI_Win_lock", "MPI_Get", "MPI_Win_unlock"))
         slept = sum(part["wait_s"] for part in causes if part["function"] == "sleep_ms")
         # On a busy machine rank 1 is late for other reasons, too, as where it leaves a barrier. And rank 2 may be late
-        # itself: it then waits for less of what rank 1 does before these calls.
+        # itself: the program says for how much of what rank 1 does it waits.
         outside, inside = map(float, done.stdout.split())
         self.measured_above(one_sided / (one_sided + slept), inside / (outside + inside) - 0.02, "share of one-sided calls")
         self.measured_above(one_sided, 0.8 * inside, "one-sided calls")
