@@ -5,14 +5,13 @@ first sample."""
 import json
 import os
 import subprocess
-import time
 import unittest
 
 import recording
 import truth
 
-# Spins for that long on the processor that it is told, from a time at which all do. What of its own time it did not
-# run it was ready: it makes no system call in between.
+# Spins for that long on the processor that it is told, once the other one is about to, which their files say. What of its
+# own time it did not run it was ready: it makes no system call in between.
 SPIN = '''
 import json, os, sys, time
 
@@ -23,15 +22,33 @@ def spin(until):
             total += i & 3
     return total
 
-processor, begin, length = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
+processor, own, other, length = int(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4])
 os.sched_setaffinity(0, {processor})
-time.sleep(max(0.0, begin - time.monotonic()))
+open(own, "w").close()
+while not os.path.exists(other):
+    time.sleep(0.001)
 wall, cpu = time.monotonic(), time.thread_time()
-spin(begin + length)
+spin(wall + length)
 wall, cpu = time.monotonic() - wall, time.thread_time() - cpu
 with open("/proc/thread-self/schedstat") as file:
     delay = int(file.read().split()[1]) * 1e-9
 print(json.dumps(dict(wall=wall, cpu=cpu, delay=delay)))
+'''
+
+# What rest() lacked a processor for is from before it to after it: it wakes up in between.
+SLEEP = '''
+import time
+
+def lacked():
+    with open("/proc/thread-self/schedstat") as file:
+        return int(file.read().split()[1]) * 1e-9
+
+def rest():
+    time.sleep(1.5)
+
+before = lacked()
+rest()
+print(lacked() - before)
 '''
 
 
@@ -56,23 +73,25 @@ def kernel_tells():
 class OneProcessor(recording.RecordingTest):
     LENGTH = 2.0
 
-    def start(self, processor, begin, run):
+    def start(self, processor, run, other):
         path = os.path.join(self.directory, "spin.py")
         with open(path, "w") as file:
             file.write(SPIN)
-        return subprocess.Popen([recording.CLUSTERPROF, "-q", "-o", os.path.join(self.directory, run),
-                                 recording.PYTHON, path, str(processor), str(begin), str(self.LENGTH)],
-                                cwd=self.directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                preexec_fn=before_others)
+        process = subprocess.Popen([recording.CLUSTERPROF, "-q", "-o", os.path.join(self.directory, run),
+                                    recording.PYTHON, path, str(processor), run + ".ready", other + ".ready", str(self.LENGTH)],
+                                   cwd=self.directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   preexec_fn=before_others)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)  # it has become the program, and may wait for the other one
+        return process
 
     def test_two_processes_on_one_processor(self):
         """A spinning thread's share is known to about half a period (5 ms) at either end of the 2 s and of Python's
         start, that is, 1 %; the tests allow 4. Half of the time of each is at stake."""
         processor = min(os.sched_getaffinity(0))
-        begin = time.monotonic() + 3.0  # the same clock in all processes
-        started = [self.start(processor, begin, run) for run in ("a", "b")]
+        started = [self.start(processor, run, other) for run, other in (("a", "b"), ("b", "a"))]
         for run, process in zip(("a", "b"), started):
-            out, error = process.communicate(timeout=60)
+            out, error = process.communicate(timeout=120)
             self.assertEqual(process.returncode, 0, error.decode())
             own = json.loads(out)
             report = self.report(run)
@@ -95,13 +114,16 @@ class OneProcessor(recording.RecordingTest):
                 self.assertAlmostEqual(parts, rank["elapsed_s"], delta=0.011)
 
     def test_sleeping_thread_is_not_runnable(self):
-        program = ("import time; time.sleep(1.5); "
-                   "print(int(open('/proc/thread-self/schedstat').read().split()[1]) * 1e-9)")
-        done = self.record([recording.PYTHON, "-c", program])
+        if truth.call_paths is None:
+            self.skipTest("/usr/bin/python3 has no h5py")
+        done = self.record([recording.PYTHON, "-c", SLEEP])
         self.assertEqual(done.returncode, 0, done.stderr.decode())
-        rank = self.report()["ranks"][0]
-        self.measured_above(rank["idle_s"], 1.45, "idle")
-        self.measured_below(rank["runnable_s"], float(done.stdout) + 0.02, "ready")
+        self.measured_above(self.report()["ranks"][0]["idle_s"], 1.45, "idle")
+        # Not of the whole process: nobody but the kernel knows for how long it lacks a processor while it ends.
+        paths = truth.call_paths.read(os.path.join(self.directory, "run", "profile.h5"))
+        resting = [path for path in paths if path.main_thread and any(frame.name == "rest" for frame in path.frames)]
+        self.measured_above(sum(path.wall_s for path in resting), 1.4, "in rest()")
+        self.measured_below(sum(path.wall_s for path in resting if path.category == "runnable"), float(done.stdout) + 0.02, "ready")
 
     def test_not_known_with_the_cpu_clock(self):
         done = self.record([recording.PYTHON, "-c", "sum(range(3000000))"], options=["--clock", "cpu"])
@@ -116,6 +138,7 @@ class ShortThreads(truth.TruthTest):
         subprocess.run(["cc", "-O2", "-g", "-pthread", os.path.join(truth.PROGRAMS, "short_threads.c"), "-o", program],
                        check=True)
         own, report, paths = self.recorded_truth([program, mode, str(threads)], str(microseconds), [])
+        self.own = own
         seen = sum(path.cpu_s for path in paths if any(frame.name == "burn" for frame in path.frames))
         # Each of them is charged in full: what is missing is what a thread does after its last look at its clock.
         self.measured_near(seen / own["burn"], 1.0, 0.1, "CPU time")
@@ -124,9 +147,12 @@ class ShortThreads(truth.TruthTest):
     def test_one_after_the_other(self):
         report = self.check("one", 1000, 2000)
         quality, rank = report["quality"], report["ranks"][0]
-        self.measured_above(quality["unsampled_threads"], 500, "unsampled threads")
+        # On a busy machine many of them live for longer than a period, and are sampled.
+        expected = self.own["unsampled"]
+        self.measured_above(expected, 100, "unsampled threads, by how long they lived")
+        self.measured_above(quality["unsampled_threads"], 0.6 * expected, "unsampled threads")
         self.assertEqual(quality["unsampled_threads"], rank["unsampled_threads"])
-        self.measured_above(quality["unsampled_cpu_s"], 0.5 * 1000 * 0.002, "CPU time of unsampled threads")
+        self.measured_above(quality["unsampled_cpu_s"], 0.6 * expected * 0.002, "CPU time of unsampled threads")
 
     def test_more_threads_than_slots(self):
         report = self.check("all", 700, 2000)

@@ -1,5 +1,6 @@
 // Threads that burn some CPU time each in burn() and end: `short_threads MODE THREADS MICROSECONDS`. MODE one: one
-// after the other. MODE all: none ends before all have begun. At the end prints as JSON how much CPU time that was.
+// after the other. MODE all: none ends before all have begun. At the end prints as JSON how much CPU time that was, and how many
+// of them live without a sample if these come once in 10 ms.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,15 +15,19 @@ static long long nanoseconds(clockid_t clock) {
 
 static pthread_barrier_t all_have_begun;
 static int waits_for_all;
-static long long burn_ns, burnt_ns;
+enum { kPeriodNs = 10000000 };
+static long long burn_ns, burnt_ns, unsampled_ns;
 
 void* burn(void* unused) {
   (void)unused;
+  const long long begin_ns = nanoseconds(CLOCK_MONOTONIC);
   if (waits_for_all) pthread_barrier_wait(&all_have_begun);
   volatile unsigned long work = 0;
   while (nanoseconds(CLOCK_THREAD_CPUTIME_ID) < burn_ns)
     for (int i = 0; i < 1000; ++i) work += i;
   __atomic_add_fetch(&burnt_ns, nanoseconds(CLOCK_THREAD_CPUTIME_ID), __ATOMIC_RELAXED);
+  const long long left_ns = kPeriodNs - (nanoseconds(CLOCK_MONOTONIC) - begin_ns);
+  if (left_ns > 0) __atomic_add_fetch(&unsampled_ns, left_ns, __ATOMIC_RELAXED);
   return NULL;
 }
 
@@ -41,6 +46,6 @@ int main(int argc, char** argv) {
     if (!waits_for_all) pthread_join(thread[i], NULL);
   }
   for (int i = 0; waits_for_all && i < threads; ++i) pthread_join(thread[i], NULL);
-  printf("{\"burn\": %.9f}\n", burnt_ns * 1e-9);
+  printf("{\"burn\": %.9f, \"unsampled\": %.1f}\n", burnt_ns * 1e-9, (double)unsampled_ns / kPeriodNs);
   return 0;
 }
