@@ -160,20 +160,19 @@ class WhatIf(recording.RecordingTest):
         self.compare("openmpi", "marked", "half", "region load x0.5")
 
     def compare_networks(self, command, change, before, after):
-        """`before`, `after`: how the program is recorded on the network as it was, and on the changed one. The runs take turns."""
-        whole_s, real_s, gains_s, errors_s = [], [], [], []
+        """`before`, `after`: how the program is recorded on the network as it was, and on the changed one. The runs take turns. What the
+        machine makes ranks late by is never less than nothing: the shortest runs have least of it."""
+        own_s, gains_s, errors_s = {"before": [], "after": []}, [], []
         for pair in range(PAIRS):
-            own_s = []
             for name, how in (("before", before), ("after", after)):
                 own = self.own_times(self.record(command, options=["-q", "-r", str(RATE_HZ)], run=f"{name}-{pair}", **how))
-                own_s.append(own["elapsed_s"])
+                own_s[name].append(own["elapsed_s"])
             result = self.predicted(f"before-{pair}", [change])
             self.assertAlmostEqual(result["replayed_s"], result["elapsed_s"], delta=0.01 * result["elapsed_s"])
-            whole_s.append(own_s[0])
-            real_s.append(own_s[0] - own_s[1])
             gains_s.append(result["elapsed_s"] - result["predicted_s"])
             errors_s.append(result["error_s"])
-        whole, real = statistics.median(whole_s), statistics.median(real_s)
+        whole = min(own_s["before"])
+        real = whole - min(own_s["after"])
         # The change must show, or it would be no test.
         self.measured_below(real, -0.3 * whole, "what is really lost")
         self.near(statistics.median(gains_s), real, {"error_s": statistics.median(errors_s)}, {"elapsed_s": whole}, f"gain of {change}")
@@ -215,10 +214,11 @@ class WhatIf(recording.RecordingTest):
             result = self.predicted("run", changes)
             self.assertEqual(result["method"], "replay")
             self.assertGreaterEqual(result["stretches"]["count"], 3)
-            # Half of the budget, or what is left of that when stretches have become shorter.
+            # Half of the budget, or what is left of that when stretches have become shorter: a share of the calls, and on a machine that
+            # has no pauses of the time, too.
             share = result["stretches"]["time_s"] / result["elapsed_s"]
-            self.assertGreater(share, 0.02)
-            self.assertLess(share, 0.3)
+            self.measured_above(share, 0.02, "share of the stretches")
+            self.measured_below(share, 0.3, "share of the stretches")
             self.assertAlmostEqual(result["replayed_s"], result["elapsed_s"], delta=0.01 * result["elapsed_s"])
             real = gain_s(own, "allreduce", kind)
             self.measured_above(real, 0.1 * own["elapsed_s"], "what is really gained")
@@ -259,8 +259,8 @@ class WhatIf(recording.RecordingTest):
             self.assertEqual(report["whatif"][key], result[key])
         # On a busy machine another rank may be late, too, and then the change is about all of them.
         late = [finding for finding in report["findings"] if finding["rank"] == 1 and finding["change"] in gains]
-        # Where ranks lacked processors for as long, that may be what the findings say.
-        if max(rank["runnable_s"] or 0 for rank in report["ranks"]) < 0.3 * gains["rank 1 = mean"]:
+        # Where ranks lacked processors for as long, that may be what the findings say. The kernel does not know of all of that.
+        if max(most_late_s(own), *(rank["runnable_s"] or 0 for rank in report["ranks"])) < 0.3 * gains["rank 1 = mean"]:
             self.assertTrue(late, report["findings"])
         for finding in late:
             self.assertEqual((finding["gain_s"], finding["gain_method"]), (gains[finding["change"]], "replay"))

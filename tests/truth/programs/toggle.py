@@ -1,4 +1,4 @@
-"""toggle.py SECONDS: alternate() calls a() and b() by turns, which call leaf_a() and leaf_b(). The lines
+"""toggle.py SECONDS (of CPU time): alternate() calls a() and b() by turns, which call leaf_a() and leaf_b(). The lines
 that call say which functions they call: no other caller and callee can ever be seen together."""
 
 import sys
@@ -36,8 +36,8 @@ def alternate():
 
 
 def run(seconds):
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
         alternate()  # calls: alternate
 
 
