@@ -28,13 +28,14 @@ def light():
         for _ in range(500):
             pass
 
-begin = time.thread_time()
+begin, began = time.thread_time(), time.perf_counter()
 end = begin + float(sys.argv[1])
 spin()
 per_10_ms = max(1, round(500 * 0.01 / (time.thread_time() - begin)))
 while time.thread_time() < end:
     heavy()
     light()
+print(time.thread_time() - begin, time.perf_counter() - began)
 '''
 
 
@@ -44,15 +45,18 @@ class CpuSplit(recording.RecordingTest):
         with open(path, "w") as file:
             file.write(PROGRAM)
         seconds = truth.seconds(version, 6, 4)
-        report = self.recorded([python, path, seconds], options=["-r", "100"])
+        done = self.record([python, path, seconds], options=["-r", "100"])
+        self.assertEqual(done.returncode, 0, done.stderr.decode(errors="replace"))
+        cpu_s, elapsed_s = map(float, done.stdout.split())
+        report = self.report()
         heavy, light = self.function(report, "heavy"), self.function(report, "light")
         rank = report["ranks"][0]
         # Elapsed time has what they waited for a processor, too.
         self.measured_near(heavy["cpu_s"] / (heavy["cpu_s"] + light["cpu_s"]), 0.70, 0.03, "share")
-        # All of the time is accounted for, and nearly all of it is the interpreter's.
-        self.measured_above((heavy["total_s"] + light["total_s"]) / rank["elapsed_s"], 0.93, "all of it")
-        had_processor_s = rank["elapsed_s"] - (rank["runnable_s"] or 0)
-        self.measured_above(rank["python_s"] / had_processor_s, 0.75, "Python")
+        # All of the time is accounted for, and nearly all of it is the interpreter's. Not of the run: on a slow machine Python's start is
+        # long, too.
+        self.measured_above((heavy["total_s"] + light["total_s"]) / elapsed_s, 0.93, "all of it")
+        self.measured_above((heavy["python_s"] + light["python_s"]) / cpu_s, 0.75, "Python")
         self.measured_above(rank["samples"], 70 * float(seconds), "samples")
 
 

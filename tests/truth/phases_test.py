@@ -1,5 +1,5 @@
 """A program does one thing in the first half of its time and another in the second, then starts a process that does
-a third one. Table path_series of the shard says so to a bin, read as FORMATS.md shows it, and the sum of all rows
+a third one, and says since when. Table path_series of the shard says so to a bin, read as FORMATS.md shows it, and the sum of all rows
 is that of `values`."""
 
 import glob
@@ -27,12 +27,14 @@ def second(end): work_until(end)
 def third(end): work_until(end)
 
 if len(sys.argv) > 1:
-    third(float(sys.argv[1]))
+    begin = time.time()
+    third(begin + 1)
+    print(begin)
     sys.exit()
 begin = time.time()
 first(begin + 1.5)
 second(begin + 3)
-subprocess.run([sys.executable, sys.argv[0], str(begin + 4)], check=True)
+subprocess.run([sys.executable, sys.argv[0], "third"], check=True)
 print(begin)
 '''
 
@@ -54,7 +56,7 @@ class Phases(recording.RecordingTest):
             file.write(PROGRAM)
         done = self.record([recording.PYTHON, path])
         self.assertEqual(done.returncode, 0, done.stderr.decode())
-        begin = float(done.stdout)
+        third, begin = map(float, done.stdout.split())
         shards = glob.glob(os.path.join(self.directory, "run", "node-*.h5"))
         self.assertEqual(len(shards), 1)
         with h5py.File(shards[0]) as file:
@@ -81,11 +83,12 @@ class Phases(recording.RecordingTest):
             for name in above & spent.keys():
                 spent[name][bin] += ns / 1e9
         bin_of = lambda seconds: int((begin + seconds - origin_s) / width_s)
-        for name, (since, until) in {"first": (0, 1.5), "second": (1.5, 3), "third": (3, 4)}.items():
+        for name, (since, until) in {"first": (0, 1.5), "second": (1.5, 3),
+                                      "third": (third - begin, third - begin + 1)}.items():
             # CPU time that no sample saw is the last one's: some milliseconds may come later.
             elsewhere = np.delete(spent[name], slice(max(bin_of(since) - 1, 0), bin_of(until) + 2))
             self.measured_below(elsewhere.sum(), 0.05, f"{name} elsewhere")
-            if name != "third":  # which began when its interpreter had
+            if name != "third":  # a process of its own, which is seen once it has been sampled
                 self.measured_near(spent[name].sum(), until - since, 0.1, name)
                 for bin in range(bin_of(since) + 2, bin_of(until) - 1):
                     self.measured_near(spent[name][bin], width_s, 0.1 * width_s, f"{name} in bin {bin}")
