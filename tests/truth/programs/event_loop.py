@@ -95,9 +95,11 @@ def blocked():
 
 
 def idle():
-    loop = asyncio.new_event_loop()
+    selector = TimedSelector()
+    loop = asyncio.SelectorEventLoop(selector)
     serve(loop, 2, False, 0.03)
     loop.close()
+    told.update(blocked=selector.blocked)
 
 
 async def naps():
