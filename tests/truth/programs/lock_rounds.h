@@ -4,10 +4,10 @@
 // on a machine where threads get a processor late: who is woken has ended its wait, but goes on later.
 #pragma once
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "without_processor.h"
 
 enum { kRounds = 3, kKinds = 4, kParts = 2 };
 
@@ -52,17 +52,6 @@ static double clock_s(clockid_t clock) {
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 static double now(void) { return clock_s(CLOCK_MONOTONIC); }
-
-// How long the calling thread has been ready without a processor; 0 where the kernel does not say.
-static double without_processor(void) {
-  char text[100];
-  unsigned long long ran_ns = 0, waited_ns = 0;
-  const int file = open("/proc/thread-self/schedstat", O_RDONLY);
-  const ssize_t bytes = file < 0 ? -1 : read(file, text, sizeof text - 1);
-  if (file >= 0) close(file);
-  text[bytes > 0 ? bytes : 0] = '\0';
-  return sscanf(text, "%llu %llu", &ran_ns, &waited_ns) == 2 ? 1e-9 * (double)waited_ns : 0;
-}
 
 // --- the main thread ---
 

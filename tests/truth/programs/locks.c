@@ -1,9 +1,11 @@
 // Two threads need one mutex: load() keeps it for long, store() waits for it. Prints as JSON how long store()
-// waited.
+// waited, and for how much of that it lacked a processor: the mutex may have been its own by then.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+
+#include "without_processor.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static double length_s;
@@ -43,15 +45,16 @@ int main(int argc, char** argv) {
   pthread_t thread;
   pthread_create(&thread, NULL, load, NULL);
   const double end = now() + length_s;
-  double waited_s = 0;
+  double waited_s = 0, lacked_s = 0;
   while (now() < end) {
-    const double from = now();
+    const double lacked_before_s = without_processor(), from = now();
     pthread_mutex_lock(&mutex); /* line of waiter */
     waited_s += now() - from;
+    lacked_s += without_processor() - lacked_before_s;
     pthread_mutex_unlock(&mutex);
     rest(0.020); /* and then into the mutex at once, which load() has again */
   }
   pthread_join(thread, NULL);
-  printf("{\"waited_s\": %.9f}\n", waited_s);
+  printf("{\"waited_s\": %.9f, \"lacked_s\": %.9f}\n", waited_s, lacked_s);
   return 0;
 }

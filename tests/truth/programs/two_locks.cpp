@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Two mutexes, one of pthreads and one of std::mutex in an object of a class. For each, one thread keeps it
-// for long at a time and another one waits for it. Prints as JSON what those that wait have measured.
+// for long at a time and another one waits for it. Prints as JSON what those that wait have measured:
+// lacked_s is how long they were ready without a processor in the calls.
 #include <pthread.h>
 #include <time.h>
 
@@ -9,6 +10,8 @@
 #include <cstdlib>
 #include <mutex>
 #include <thread>
+
+#include "without_processor.h"
 
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
@@ -26,7 +29,7 @@ Queue queue;
 namespace {
 
 struct Waited {
-  double all_s = 0, longest_s = 0;
+  double all_s = 0, longest_s = 0, lacked_s = 0;
   int waits = 0;
 };
 
@@ -59,9 +62,11 @@ Waited wait_for(Seconds length, const Lock& lock, const Unlock& unlock) {
   Waited waited;
   const auto end = Clock::now() + length;
   while (Clock::now() < end) {
+    const double lacked_before_s = without_processor();
     const auto from = Clock::now();
     lock();
     const double wait_s = Seconds(Clock::now() - from).count();
+    waited.lacked_s += without_processor() - lacked_before_s;
     unlock();
     if (wait_s > 0.001) {
       waited.all_s += wait_s;
@@ -79,8 +84,8 @@ void lock_queue() { work::queue.lock.lock(); }
 void unlock_queue() { work::queue.lock.unlock(); }
 
 void print(const char* name, const Waited& waited, const char* end) {
-  std::printf("\"%s\": {\"wait_s\": %.9f, \"longest_s\": %.9f, \"waits\": %d}%s", name, waited.all_s,
-              waited.longest_s, waited.waits, end);
+  std::printf("\"%s\": {\"wait_s\": %.9f, \"longest_s\": %.9f, \"lacked_s\": %.9f, \"waits\": %d}%s", name,
+              waited.all_s, waited.longest_s, waited.lacked_s, waited.waits, end);
 }
 
 }  // namespace
