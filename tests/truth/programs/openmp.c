@@ -1,6 +1,6 @@
 // Parallel regions that know their own times: `openmp MODE`. Prints as JSON what the threads measured
-// themselves: work, waiting, the time until they began, and how often. OMP_NUM_THREADS says how many threads
-// there are.
+// themselves: work (of each, too), waiting, the time until they began, and how often. OMP_NUM_THREADS says
+// how many threads there are.
 // `/* line of X */` marks the lines that a report has to name, those of regions by the mode.
 #include <omp.h>
 #include <stdio.h>
@@ -33,6 +33,7 @@ static struct {
 
 static struct {
   double time_s, work_s, wait_s, begin_s, workers_cpu_s;
+  double work_of_s[kMostThreads];
   long count, threads;
 } sum;
 
@@ -55,7 +56,9 @@ static void add_up(double begin, double end, int threads) {
   for (int i = 0; i < threads; ++i) {
     sum.begin_s += part[i].begin - begin;
     if (i != 0) sum.workers_cpu_s += part[i].cpu;
-    sum.work_s += part[i].end - part[i].begin - part[i].waited + part[i].later;
+    const double work = part[i].end - part[i].begin - part[i].waited + part[i].later;
+    sum.work_s += work;
+    sum.work_of_s[i] += work;
     sum.wait_s += end - part[i].end - part[i].later + part[i].waited;
   }
 }
@@ -341,8 +344,10 @@ int main(int argc, char** argv) {
   printf(
       "{\"time_s\": %.9f, \"work_s\": %.9f, \"wait_s\": %.9f, \"begin_s\": %.9f, \"count\": %ld, "
       "\"threads\": %ld, \"workers_cpu_s\": %.9f, "
-      "\"serial_s\": %.9f, \"all_s\": %.9f}\n",
+      "\"serial_s\": %.9f, \"all_s\": %.9f, \"work_of_s\": [",
       sum.time_s, sum.work_s, sum.wait_s, sum.begin_s, sum.count, sum.threads, sum.workers_cpu_s, serial_s,
       now() - begin);
+  for (long i = 0; i < sum.threads; ++i) printf("%s%.9f", i > 0 ? ", " : "", sum.work_of_s[i]);
+  puts("]}");
   return 0;
 }
