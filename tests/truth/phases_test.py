@@ -1,8 +1,9 @@
 """A program does one thing in the first half of its time and another in the second, then starts a process that does
-a third one, and says since when. Table path_series of the shard says so to a bin, read as FORMATS.md shows it, and the sum of all rows
+a third one, and says when each began and ended, and when it did not run in between. Table path_series of the shard says so to a bin, read as FORMATS.md shows it, and the sum of all rows
 is that of `values`."""
 
 import glob
+import json
 import os
 import re
 
@@ -15,12 +16,18 @@ except ImportError:
     h5py = None
 
 PROGRAM = '''
-import os, subprocess, sys, time
+import json, os, subprocess, sys, time
+
+pauses = []
 
 def work_until(end):
-    total = 0
-    while time.time() < end:
+    total, last = 0, time.time()
+    while last < end:
         total += sum(range(100))
+        now = time.time()
+        if now - last > 0.02:
+            pauses.append((last, now))
+        last = now
 
 def first(end): work_until(end)
 def second(end): work_until(end)
@@ -29,13 +36,15 @@ def third(end): work_until(end)
 if len(sys.argv) > 1:
     begin = time.time()
     third(begin + 1)
-    print(begin)
+    print(json.dumps([begin, time.time()]))
     sys.exit()
 begin = time.time()
 first(begin + 1.5)
-second(begin + 3)
+middle = time.time()
+second(middle + 1.5)
+end = time.time()
 subprocess.run([sys.executable, sys.argv[0], "third"], check=True)
-print(begin)
+print(json.dumps({"first": [begin, middle], "second": [middle, end], "pauses": pauses}))
 '''
 
 
@@ -56,7 +65,8 @@ class Phases(recording.RecordingTest):
             file.write(PROGRAM)
         done = self.record([recording.PYTHON, path])
         self.assertEqual(done.returncode, 0, done.stderr.decode())
-        third, begin = map(float, done.stdout.split())
+        third, own = map(json.loads, done.stdout.splitlines())
+        own["third"] = third
         shards = glob.glob(os.path.join(self.directory, "run", "node-*.h5"))
         self.assertEqual(len(shards), 1)
         with h5py.File(shards[0]) as file:
@@ -82,15 +92,20 @@ class Phases(recording.RecordingTest):
                 path = parent[path]
             for name in above & spent.keys():
                 spent[name][bin] += ns / 1e9
-        bin_of = lambda seconds: int((begin + seconds - origin_s) / width_s)
-        for name, (since, until) in {"first": (0, 1.5), "second": (1.5, 3),
-                                      "third": (third - begin, third - begin + 1)}.items():
+        bin_of = lambda at_s: int((at_s - origin_s) / width_s)
+        paused = {bin for since, until in own["pauses"] for bin in range(bin_of(since) - 1, bin_of(until) + 2)}
+        for name in spent:
+            since, until = own[name]
             # CPU time that no sample saw is the last one's: some milliseconds may come later.
             elsewhere = np.delete(spent[name], slice(max(bin_of(since) - 1, 0), bin_of(until) + 2))
             self.measured_below(elsewhere.sum(), 0.05, f"{name} elsewhere")
             if name != "third":  # a process of its own, which is seen once it has been sampled
                 self.measured_near(spent[name].sum(), until - since, 0.1, name)
-                for bin in range(bin_of(since) + 2, bin_of(until) - 1):
+                # A thread that lacks its processor is not sampled, and nobody knows since when.
+                inside = range(bin_of(since) + 2, bin_of(until) - 1)
+                known = set(inside) - paused
+                self.measured_above(len(known) + 1, 0.3 * len(inside), f"{name}: bins without a pause of the machine")
+                for bin in sorted(known):
                     self.measured_near(spent[name][bin], width_s, 0.1 * width_s, f"{name} in bin {bin}")
         self.measured_above(spent["third"].sum(), 0.5, "third")
 
