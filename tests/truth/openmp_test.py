@@ -28,7 +28,7 @@ ADVICE = {"static": ("cyclic_schedule",), "coarse": ("smaller_chunks", "other_ch
 # The construct in which the threads wait, with the line's mark, where that is not the end of the region.
 INSIDE = {"barriers": ("barrier", "barrier"), "critical": ("critical", "section"), "locks": ("lock", "lock")}
 
-# What a rank may do before MPI_Init and after MPI_Finalize.
+# What a rank may do after MPI_Finalize, on an idle machine before MPI_Init, too.
 AROUND_S = 0.1
 
 
@@ -247,7 +247,7 @@ class Hybrid(OpenMpTest):
         self.measured_near(ranks["load_balance"], said, 0.03 * said + doubt, "load balance of ranks")
         for rank, row in zip(own, report["ranks"]):
             both_s = rank["useful_s"] + rank["without_s"]
-            self.measured_near(row["useful_s"] + (row["runnable_s"] or 0), both_s, 0.03 * both_s + AROUND_S,
+            self.measured_near(row["useful_s"] + (row["runnable_s"] or 0), both_s, 0.03 * both_s + AROUND_S + rank["started_s"],
                                f"rank {row['rank']} outside MPI")
         self.assertAlmostEqual(openmp["hybrid"]["parallel"], ranks["parallel"] * threads["parallel"], delta=1e-6)
 

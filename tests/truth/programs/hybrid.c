@@ -5,6 +5,7 @@
 #include <mpi.h>
 #include <omp.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,6 +28,21 @@ static double without_processor(void) {
   return sscanf(text, "%llu %llu", &ran_ns, &waited_ns) == 2 ? 1e-9 * (double)waited_ns : 0;
 }
 
+// Since the process began; 0 where the kernel does not say.
+static double age(void) {
+  char text[1024];
+  FILE* const file = fopen("/proc/self/stat", "r");
+  text[file != NULL ? fread(text, 1, sizeof text - 1, file) : 0] = '\0';
+  if (file != NULL) fclose(file);
+  const char* field = strrchr(text, ')');
+  for (int i = 2; field != NULL && i < 22; ++i) field = strchr(field + 1, ' ');
+  unsigned long long began = 0;
+  if (field == NULL || sscanf(field, "%llu", &began) != 1) return 0;
+  struct timespec time;
+  clock_gettime(CLOCK_BOOTTIME, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec - (double)began / (double)sysconf(_SC_CLK_TCK);
+}
+
 static void nap(double seconds) {
   const struct timespec time = {0, (long)(1e9 * seconds)};
   clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
@@ -45,8 +61,8 @@ typedef struct {
 typedef struct {
   Sum uneven, brief;
   // Of the main thread. outside: of regions and MPI; without: ready without a processor, inside MPI, and
-  // outside, where it is no useful time.
-  double outside_s, mpi_s, without_mpi_s, without_s, useful_s;
+  // outside, where it is no useful time; started: what the process took until it called MPI_Init.
+  double outside_s, mpi_s, without_mpi_s, without_s, useful_s, started_s;
 } Own;
 static Own own;
 
@@ -106,6 +122,7 @@ static void print(const char* name, const Sum* sum) {
 
 int main(int argc, char** argv) {
   int rank = 0, ranks = 0;
+  own.started_s = age();
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -136,8 +153,9 @@ int main(int argc, char** argv) {
       print("brief", &of[i].brief);
       printf(
           "\"outside_s\": %.9f, \"mpi_s\": %.9f, \"without_mpi_s\": %.9f, \"without_s\": %.9f, \"useful_s\": "
-          "%.9f}",
-          of[i].outside_s, of[i].mpi_s, of[i].without_mpi_s, of[i].without_s, of[i].useful_s);
+          "%.9f, \"started_s\": %.9f}",
+          of[i].outside_s, of[i].mpi_s, of[i].without_mpi_s, of[i].without_s, of[i].useful_s,
+          of[i].started_s);
     }
     printf("]\n");
   }
