@@ -41,12 +41,13 @@ end module kernels
 program heat
   use kernels
   implicit none
-  real(8) :: x(1000), now, seconds
+  real(8) :: x(1000), begin, now, seconds
   character(len=32) :: text
   integer :: i, k
   call get_command_argument(1, text)
   read (text, *) seconds
   x = 1
+  call cpu_time(begin)
   do
     call relax(x, 200)
     call scale(x, 200)
@@ -56,7 +57,7 @@ program heat
       end do
     end do
     call cpu_time(now)
-    if (now > seconds) exit
+    if (now - begin > seconds) exit
   end do
   if (x(1) < 0) print *, x(1)
 end program heat

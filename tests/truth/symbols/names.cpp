@@ -50,9 +50,14 @@ NOT_INLINED void call(F&& function) {
   g_sink = g_sink + 1;
 }
 
-int main(int, char** arguments) {
+double cpu_s() {
   timespec now;
-  const double seconds = std::atof(arguments[1]);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+int main(int, char** arguments) {
+  const double end = cpu_s() + std::atof(arguments[1]);
   do {
     heat::Field field(1);
     field += 2.0;
@@ -61,6 +66,5 @@ int main(int, char** arguments) {
     step(1, 0);
     c_function();
     call([]() NOT_INLINED { spin(); });
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  } while (static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) < seconds);
+  } while (cpu_s() < end);
 }
