@@ -46,6 +46,7 @@ class Waits(truth.TruthTest):
         self.off = []
 
     def tearDown(self):
+        super().tearDown()
         if self.off:
             raise measured.Outside(f"{self.name}: " + "\n".join(self.off[:20]))
 
