@@ -35,13 +35,24 @@ class Contract(recording.RecordingTest):
         test = cls("record_once")
         test.setUp()
         cls.addClassCleanup(test.doCleanups)
-        cls.run_directory = os.path.join(test.directory, "run")
-        cls.result = test.recorded([recording.PYTHON, f"{recording.SOURCE}/examples/train.py", "40"],
-                                   before=recording.launcher("openmpi", 4),
-                                   options=["-e", "perf::TASK-CLOCK", "--memory"])
+        test.record_training()
+        cls.run_directory, cls.result = test.run_directory, test.result
+
+    def setUp(self):
+        super().setUp()
+        if getattr(self, "attempt", 1) > 1:
+            self.record_training()
 
     def record_once(self):
         pass
+
+    def record_training(self):
+        # A thread of a library that lacks its processor makes its rank late, and nobody could say why.
+        one_thread = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        self.run_directory = os.path.join(self.directory, "run")
+        self.result = self.recorded([recording.PYTHON, f"{recording.SOURCE}/examples/train.py", "40"],
+                                    before=recording.launcher("openmpi", 4),
+                                    options=["-e", "perf::TASK-CLOCK", "--memory"], env=one_thread)
 
     def has(self, value, keys):
         # A value that was not measured may be absent; what is there may be more.
@@ -142,19 +153,23 @@ class Contract(recording.RecordingTest):
         self.assertAlmostEqual(sum(call["wait_s"] or 0 for call in self.result["mpi"]["calls"]),
                                sum(row["wait_s"] for row in waits), places=4)
         # The last rank's data needs cleaning: the others wait for it in average(). Where there are fewer processors than
-        # ranks, three ranks at most wait for one that lacks its processor, and no longer than the kernel says it did.
+        # ranks, three ranks at most wait for one that lacks its processor, and no longer than the kernel says it did. It says
+        # nothing of a virtual machine that stands still meanwhile.
         causes = self.result["root_causes"]
         cleaning = [cause["function"] for cause in causes].index("clean")
         worst, before = causes[cleaning], causes[:cleaning]
         for cause in before:
-            self.assertTrue(cause["function"] == "waiting for a processor" or cause["op"], cause)
+            if cause["function"] != "waiting for a processor" and not cause["op"]:
+                self.measured_below(cause["wait_s"], 0, f"waiting for {cause['function']}(), more than for clean()")
         lacked_s = sum((rank["runnable_s"] or 0) + (rank["mpi_runnable_s"] or 0) for rank in self.result["ranks"])
-        self.assertLessEqual(sum(cause["wait_s"] for cause in before), 3 * lacked_s)
+        if before:
+            self.measured_below(sum(cause["wait_s"] for cause in before), 3 * lacked_s, "waiting for what comes first")
         self.assertEqual((worst["rank"], worst["function"], worst["waiting_ranks"]), (3, "clean", 3))
         self.assertTrue(worst["file"].endswith("train.py"))
         waiting, = [call for call in self.result["mpi"]["calls"]
                     if (call["op"], call["function"]) == ("MPI_Allreduce", "average")]
-        self.assertGreater(waiting["wait_s"], 0.5 * sum(row["wait_s"] for row in waits if row["kind"] == "wait_at_nxn"))
+        self.measured_above(waiting["wait_s"], 0.5 * sum(row["wait_s"] for row in waits if row["kind"] == "wait_at_nxn"),
+                            "waiting in average()")
 
     def test_sections(self):
         done = subprocess.run([recording.CLUSTERPROF, "report", self.run_directory, "--section", "comm", "--section",
@@ -162,7 +177,8 @@ class Contract(recording.RecordingTest):
         text = " ".join(done.stdout.decode().split())
         self.assertRegex(text, r"clean\(\) train.py:\d+")
         # On a busy machine the summary may say instead that ranks wait for processors.
-        if all(cause["function"] != "waiting for a processor" for cause in self.result["root_causes"]):
+        causes = [cause["function"] for cause in self.result["root_causes"]]
+        if causes[0] == "clean" and "waiting for a processor" not in causes:
             self.assertRegex(text, r"rank 3 in clean\(\) train.py:\d+ (\(numpy[^)]*\) )?made 3 ranks wait")
         for finding in self.result["findings"]:
             self.assertIn(" ".join(finding["text"].split()), text)
