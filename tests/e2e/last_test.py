@@ -43,7 +43,8 @@ class Last(recording.RecordingTest):
         self.assertGreaterEqual(run["elapsed_s"], 3)
         self.assertLess(run["elapsed_s"], 3 + max(0.2, whole["run"]["elapsed_s"] / 32))
         self.assertAlmostEqual(rank["elapsed_s"], run["elapsed_s"], delta=0.1)
-        self.measured_above(rank["idle_s"], 2, "idle")
+        # When its sleep is over, it may lack its processor for long.
+        self.measured_above(rank["idle_s"] + (rank["runnable_s"] or 0), 2, "idle")
         self.measured_below(rank["python_s"], 1, "Python")
         whole_s = {function["name"]: function["total_s"] for function in whole["functions"]}
         end_s = {function["name"]: function["total_s"] for function in end["functions"]}
