@@ -7,10 +7,11 @@ import recording
 
 # Which loader, and which side is slow. Times are CPU times: what is slow is so on a busy machine, too. The main thread
 # measures how long it waits: when the item has come, it may be ready for long until it has a processor. Hashing needs no GIL, which
-# a thread that has it takes along when it loses its processor.
+# a thread that has it takes along when it loses its processor. The main thread has to compute for 5 % of its waiting at least, which
+# lasts longer where the workers get few processors.
 PROGRAM = """
 import hashlib, json, multiprocessing, os, queue, sys, threading, time
-DATA = bytes(500_000)
+DATA, ROOM = bytes(500_000), 8
 def work(seconds):
     end = time.thread_time() + seconds
     while time.thread_time() < end:
@@ -44,7 +45,7 @@ def main(kind, load_s, work_s, items, count):
     threads = kind == "threads"
     context = None if threads else multiprocessing.get_context(kind)
     tasks = queue.Queue() if threads else context.Queue()
-    results = queue.Queue(2) if threads else context.Queue(2)
+    results = queue.Queue(ROOM) if threads else context.Queue(ROOM)
     make = threading.Thread if threads else context.Process
     workers = [make(target=worker, args=(tasks, results, load_s)) for _ in range(count)]
     for each in workers:
@@ -158,15 +159,15 @@ class InputBound(recording.RecordingTest):
         self.check("threads", 0.08, 0.02, 20, 1, workers=1, worker_kind="threads")
 
     def test_processes_by_fork(self):
-        self.check("fork", 0.16, 0.02, 20, 2, workers=2, worker_kind="processes")
+        self.check("fork", 0.16, 0.04, 20, 2, workers=2, worker_kind="processes")
 
     def test_processes_by_spawn(self):
-        self.check("spawn", 0.16, 0.02, 20, 2, workers=2, worker_kind="processes")
+        self.check("spawn", 0.16, 0.04, 20, 2, workers=2, worker_kind="processes")
 
     def test_a_slow_consumer_is_not_input_bound(self):
         for kind in ("threads", "fork"):
-            own, report = self.recorded_loader(kind, 0.005, 0.05, 25, 1, run=kind)
-            # Where the worker gets no processor, the program does wait for it.
+            own, report = self.recorded_loader(kind, 0.005, 0.05, 60, 1, run=kind)
+            # Where the worker gets no processor for longer than what it has made lasts, the program does wait for it.
             self.measured_below(own["waited"], 0.05 * own["lasted"], f"{kind}: waiting by the program")
             self.check_not_input_bound(report)
 
