@@ -524,29 +524,32 @@ class EqualViews(unittest.TestCase):
             return subprocess.run(["tmux", "-S", socket, "-f", "/dev/null", *arguments], check=True, capture_output=True,
                                   text=True, timeout=60, env={**environment, "TERM": "screen-256color", "LANG": "C.UTF-8"}).stdout
 
-        def screen(*patterns):
+        row_of_function = r"^ +[\d.]+ +[\d.]+ +[\d.]+ "
+
+        def screen(*patterns, rows=0):
             """What the terminal shows once it has all of these and does not change any more: it may be half drawn before."""
             shown = before = None
             for _ in range(900):
                 before, shown = shown, tmux("capture-pane", "-p")
-                if shown == before and all(re.search(pattern, shown, re.MULTILINE) for pattern in patterns):
+                if shown == before and all(re.search(pattern, shown, re.MULTILINE) for pattern in patterns) and \
+                        len(re.findall(row_of_function, shown, re.MULTILINE)) >= rows:
                     return shown
                 time.sleep(0.1)
             self.fail(f"no {patterns} in\n{shown}")
-        row_of_function = r"^ +[\d.]+ +[\d.]+ +[\d.]+ "
+        known = {category: [rank[category + "_s"] for rank in views.json["ranks"] if rank[category + "_s"] is not None]
+                 for category in views.categories}
+        share_of = {category: rf"^ +{category} +([\d.]+) %" for category, seconds in known.items() if seconds}
         tmux("new-session", "-d", "-x", "160", "-y", "40", recording.CLUSTERPROF, "tui", views.run)
         try:
-            summary = screen(r"\[1 Summary\]", "Main threads by category")
+            summary = screen(r"\[1 Summary\]", "Main threads by category", *share_of.values())
             tmux("send-keys", "2")
-            hotspots = screen(r"\[2 Hotspots\]", rf"self (us|ms|s|min|h)\b(.*\n)+{row_of_function}")
+            hotspots = screen(r"\[2 Hotspots\]", rf"self (us|ms|s|min|h)\b(.*\n)+{row_of_function}", rows=3)
         finally:
             subprocess.run(["tmux", "-S", socket, "kill-server"], capture_output=True)
         recorded_s = sum(self.recorded_s(rank) for rank in views.json["ranks"])
-        for category in views.categories:
-            known = [rank[category + "_s"] for rank in views.json["ranks"] if rank[category + "_s"] is not None]
-            if known:
-                shown = re.search(rf"^ +{category} +([\d.]+) %", summary, re.MULTILINE)
-                self.assertAlmostEqual(float(shown[1]), 100 * sum(known) / recorded_s, delta=0.051, msg=category)
+        for category, pattern in share_of.items():
+            shown = re.search(pattern, summary, re.MULTILINE)
+            self.assertAlmostEqual(float(shown[1]), 100 * sum(known[category]) / recorded_s, delta=0.051, msg=category)
         unit = {"us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600}[re.search(r"self (us|ms|s|min|h)\b", hotspots)[1]]
         rows = [row.split() for row in hotspots.splitlines() if re.match(row_of_function, row)]
         self.assertGreater(len(rows), 2)
