@@ -9,6 +9,7 @@ const expected = JSON.parse(readFileSync(process.argv[2], "utf8"));
 const { chromium } = createRequire(`${expected.node_modules}/`)("playwright-core");
 const axe = readFileSync(`${expected.node_modules}/axe-core/axe.min.js`, "utf8");
 
+const PATIENCE_MS = 120_000; // it ends what hangs
 let failures = 0;
 let checks = 0;
 let where = "";
@@ -37,7 +38,7 @@ const browser = await chromium.launch({
 async function open(file, { theme = "light", hash = "" } = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: theme });
   const page = await context.newPage();
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(PATIENCE_MS);
   const url = pathToFileURL(file).href;
   page.on("console", (message) => {
     if (["error", "warning", "assert"].includes(message.type())) check(false, `console ${message.type()}`, message.text());
@@ -56,7 +57,7 @@ async function open(file, { theme = "light", hash = "" } = {}) {
     addEventListener("securitypolicyviolation", (event) => console.error(`CSP: ${event.violatedDirective} ${event.blockedURI}`));
   });
   await page.goto(url + hash, { waitUntil: "commit" });
-  await page.waitForSelector("html[data-ready]", { timeout: 30_000 });
+  await page.waitForSelector("html[data-ready]", { timeout: PATIENCE_MS });
   const ready = await page.evaluate(() => performance.getEntriesByName("clusterprof-ready")[0].startTime);
   return { page, ready, close: () => context.close() };
 }
