@@ -26,8 +26,18 @@ class LauncherTest(recording.RecordingTest):
         return [recording.CLUSTERPROF, "-q", *options, "-o", os.path.join(self.directory, run)]
 
     def start(self, command, **variables):
-        return subprocess.Popen(command, cwd=self.directory, env={**os.environ, **variables}, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE)
+        process = subprocess.Popen(command, cwd=self.directory, env={**os.environ, **variables}, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        self.addCleanup(self.end, process)
+        return process
+
+    @staticmethod
+    def end(process):
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+        process.stderr.close()
 
     def report(self, run="run", options=()):
         self.await_last_shard(run)  # of workers that the launcher has started again, or killed
@@ -170,10 +180,16 @@ class Rows(LauncherTest):
 
     def test_two_processes_of_each_are_one_run(self):
         # They go on until all of them are there: without a number of ranks, who comes after the end is another run.
-        wait = 'touch ".here-$0"; for i in $(seq 1200); do [ -e .go ] && exit; sleep 0.1; done; exit 3'
+        wait = 'touch ".here-$0"; for i in $(seq 240); do [ -e .go ] && exit; sleep 0.5; done; exit 3'
         started = {name: [self.start([*self.recorder(run=name), "sh", "-c", wait, f"{name}-{rank}"],
                                      **{key: value.replace("R", str(rank)) for key, value in variables.items()})
                           for rank in range(2)] for name, variables in self.LAUNCHES.items()}
+
+        def let_go():
+            open(os.path.join(self.directory, ".go"), "w").close()
+            for process in sum(started.values(), []):
+                process.wait(60)
+        self.addCleanup(let_go)  # also where not all of them come
         deadline = time.monotonic() + 100
         while len(glob.glob(os.path.join(self.directory, ".here-*"))) < 2 * len(self.LAUNCHES):
             self.assertLess(time.monotonic(), deadline, os.listdir(self.directory))
