@@ -10,7 +10,8 @@ import time
 import recording
 
 PATIENCE_S = 150
-AFTER_S = 5
+AFTER_S = 10  # longer than MPI_Init takes on a slow machine: a single call that lasts longer is no progress
+LOOKS_S = 15  # in which there are two looks more at least (HangSchedule)
 
 
 class HangAfter(recording.RecordingTest):
@@ -74,7 +75,7 @@ class HangAfter(recording.RecordingTest):
         self.await_(lambda: "No rank has made progress" in self.said(), "no verdict")
         self.assertRegex(self.said(), self.VERDICT)
         # Longer than until another look; the ranks go on hanging.
-        time.sleep(3 * AFTER_S)
+        time.sleep(LOOKS_S)
         self.assertIsNone(self.process.poll(), "nobody has asked to end them")
         self.end()
         self.assertEqual(self.said().count("No rank has made progress"), 1)
@@ -108,7 +109,7 @@ class HangAfter(recording.RecordingTest):
             if done.returncode != 0:
                 return False
             waiting = json.loads(done.stdout)["waiting"]
-            return bool(waiting) and waiting[0]["for_s"] > 5 * AFTER_S
+            return bool(waiting) and waiting[0]["for_s"] > AFTER_S + LOOKS_S
 
         self.await_(waits_for_long, "they do not wait")
         self.assertIsNone(self.process.poll())
