@@ -103,6 +103,16 @@ bool is_of_libc(const std::string& path) {
 }
 constexpr std::string_view kDeleted = " (deleted)";  // as the kernel says it
 
+// By the flags in /proc/PID/stat: PF_KTHREAD of the kernel's include/linux/sched.h.
+bool is_of_the_kernel(const std::string& stat) {
+  constexpr unsigned long kOfTheKernel = 0x00200000;
+  std::istringstream fields(stat.substr(std::min(stat.rfind(')'), stat.size() - 1) + 1));
+  std::string skipped;
+  for (int field = 3; field < 9; ++field) fields >> skipped;
+  unsigned long flags = 0;
+  return fields >> flags && (flags & kOfTheKernel) != 0;
+}
+
 }  // namespace
 
 TargetFacts read_target(pid_t pid, const std::string& proc) {
@@ -127,7 +137,11 @@ TargetFacts read_target(pid_t pid, const std::string& proc) {
   target.filter = filter_of(status);
   const std::vector<std::string> features = words_of(status, "x86_Thread_features");
   target.has_shadow_stack = std::find(features.begin(), features.end(), "shstk") != features.end();
-  target.is_kernel_thread = words_of(status, "VmSize").empty() && target.state != 'Z';
+  if (words_of(status, "VmSize").empty() && target.state != 'Z') {
+    target.is_kernel_thread = is_of_the_kernel(read_text(directory + "/stat"));
+    // While a process ends, it has no memory any more, either.
+    if (!target.is_kernel_thread) target.state = 'X';
+  }
   target.other_namespace = find_other_namespace(directory, proc + "/self");
   target.machine = machine_of(directory + "/exe");
   target.objects = objects_in(read_text(directory + "/maps"));

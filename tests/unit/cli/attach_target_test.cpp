@@ -180,6 +180,22 @@ TEST_F(FakeProc, IsRead) {
   EXPECT_EQ(target.objects, (std::vector<std::string>{"/usr/bin/train", "/usr/lib/a name.so"}));
 }
 
+TEST_F(FakeProc, AThreadOfTheKernelHasNoMemory) {
+  write("42/status", "Name:\tkthreadd\nState:\tS (sleeping)\n");
+  write("42/stat", "42 (k) (d) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 2");
+  EXPECT_TRUE(read_target(42, root_).is_kernel_thread);
+}
+
+TEST_F(FakeProc, NorHasAProcessThatIsEnding) {
+  write("42/status", "Name:\ttrain\nState:\tR (running)\n");
+  for (const char* const stat : {"42 (train) R 1 42 42 0 -1 4228108 0 0 0 0 0 0 0 0 20 0 1 0 2", ""}) {
+    write("42/stat", stat);
+    const TargetFacts target = read_target(42, root_);
+    EXPECT_FALSE(target.is_kernel_thread);
+    EXPECT_EQ(target.state, 'X') << "it has ended";
+  }
+}
+
 TEST_F(FakeProc, AnotherNamespace) {
   fs::remove(root_ / "42" / "ns" / "net");
   fs::create_symlink("net:[2]", root_ / "42" / "ns" / "net");
