@@ -38,14 +38,29 @@ def launcher(flavour, ranks):
     return ["mpirun.mpich", "-n", str(ranks)]
 
 
+def arguments(pid):
+    """[] where there is no such process."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().decode(errors="replace").split("\0")
+    except OSError:
+        return []
+
+
 def processes():
     """(pid, argument list) of every process there is."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                yield int(pid), file.read().decode(errors="replace").split("\0")
-        except OSError:
-            continue
+        words = arguments(pid)
+        if words:
+            yield int(pid), words
+
+
+def has_program(pid):
+    """Not so of threads of the kernel, and of processes that have ended."""
+    try:
+        return bool(os.readlink(f"/proc/{pid}/exe"))
+    except OSError:
+        return False
 
 
 def is_collector(words, run):
@@ -71,11 +86,23 @@ def await_writers(run, seconds=120):
     """Returns when nobody writes to the run directory `run` any more: neither its collector nor what that has become. Fails after
     `seconds`."""
     deadline = time.monotonic() + seconds
+    executing = set()
     while True:
-        left = [pid for pid, words in processes() if is_collector(words, run) or is_merge(words, run)]
-        if not left:
-            return
-        # By their numbers: while a process becomes another program it may have no arguments.
+        left = []
+        for pid, words in processes():
+            if is_collector(words, run) or is_merge(words, run):
+                left.append(pid)
+            elif words == [""] and pid not in executing and has_program(pid):
+                # While a process becomes another program it has no arguments for a moment. Some never have any.
+                executing.add(pid)
+                left_alone = time.monotonic() + 10
+                while arguments(pid) == [""] and not has_ended(pid) and time.monotonic() < left_alone:
+                    time.sleep(0.02)
+                break
+        else:
+            if not left:
+                return
+        # By their numbers, for the same reason.
         while not all(map(has_ended, left)):
             if time.monotonic() > deadline:
                 raise AssertionError(f"what writes to {run} does not end: {left}")
