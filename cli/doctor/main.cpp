@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -140,8 +141,9 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
-    const int status = app.exit(help);
-    print("\nManual page: clusterprof help doctor\n");
+    std::ostringstream text;  // not std::cout, which may be written only at the end
+    const int status = app.exit(help, text, text);
+    print(text.str() + "\nManual page: clusterprof help doctor\n");
     return status;
   } catch (const CLI::ParseError& error) {
     std::string text = error.what();

@@ -28,7 +28,7 @@ void define_options(CLI::App& verb, Options& options) {
       ->needs(site);
   verb.add_flag("--answer", options.request.answer, "answer to --site")->group("");
   verb.add_flag("--self-test", options.request.self_test,
-                "record programs of known behaviour and show how far off their profiles are; takes 20 s")
+                "record programs of known behaviour and show how far off their profiles are; takes 15 s")
       ->excludes("--quick")
       ->excludes("--node")
       ->excludes("--site");

@@ -19,7 +19,7 @@ import { changeOfFunction, commandOf, suggestedChanges } from "../src/gains/comm
 import { CATEGORY_COUNT, categorySeconds, computeWeights, weights } from "../src/core/weights";
 import { badEnds, shortTables } from "../src/pages/info";
 import { makeRows, shownValues } from "../src/pages/nodes";
-import { missingRanks, qualityOf } from "../src/pages/summary";
+import { missingRanks, pageOf, qualityOf } from "../src/pages/summary";
 
 const base64 = (data: Uint8Array) => gzipSync(data).toString("base64");
 const sample = (options: SampleOptions): Promise<Model> => decode(base64(makeSample(options)));
@@ -382,6 +382,13 @@ test("ranks that share a group have their part of it, as an estimate", async () 
   assert.ok(one.isEstimate);
   assert.ok(!four.isEstimate);
   close([one.sum * 4], [four.sum], "one of four");
+});
+
+test("a finding leads to the page that has more of it, whatever its severity", () => {
+  assert.equal(pageOf({ kind: "mpi_errors", severity: "info" })[0], "comm");
+  assert.equal(pageOf({ kind: "mpi_errors", severity: "high" })[0], "comm");
+  assert.equal(pageOf({ kind: "sampling_cost", severity: "info" })[0], "info");
+  assert.equal(pageOf({ kind: "hot_line", severity: "low" })[0], "hotspots");
 });
 
 test("categories of the summary", async () => {

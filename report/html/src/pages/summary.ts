@@ -308,6 +308,11 @@ const FINDING_PAGES: Record<string, [string, string]> = {
   memory_of_allocator: MEMORY,
 };
 
+// The page that has more of a finding about all ranks and no line.
+export function pageOf(finding: Pick<Finding, "kind" | "severity">): [string, string] {
+  return FINDING_PAGES[finding.kind] ?? (finding.severity === "info" ? ["info", "Run info"] : ["hotspots", "Hotspots"]);
+}
+
 function findingLinks(store: Store, finding: Finding): Child[] {
   const links: Child[] = [];
   if (finding.file)
@@ -319,8 +324,7 @@ function findingLinks(store: Store, finding: Finding): Child[] {
         : el("span", { class: "muted" }, `rank ${finding.rank}`),
     );
   if (links.length) return links;
-  // About all ranks and no line: the page that has more of it.
-  const [page, title] = finding.severity === "info" ? ["info", "Run info"] : (FINDING_PAGES[finding.kind] ?? ["hotspots", "Hotspots"]);
+  const [page, title] = pageOf(finding);
   return [el("a", { href: store.href({ page, params: {} }) }, title)];
 }
 
