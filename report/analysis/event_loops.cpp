@@ -269,8 +269,16 @@ bool is_loop_wait(const CallPaths& paths, std::uint32_t path) {
   if (frames.loop == 0) return false;
   // A callback may wait for events of its own. The loop's wait is below its own frames and those of
   // selectors.
-  return frames.task == 0 ||
-         std::string_view(paths.text(paths.frame(frames.task)->file)).ends_with("/selectors.py");
+  if (frames.task == 0 ||
+      std::string_view(paths.text(paths.frame(frames.task)->file)).ends_with("/selectors.py"))
+    return true;
+  // The program may have a selector of its own. A loop calls nothing else itself: a handle calls callbacks.
+  for (std::uint32_t at = paths.parent(frames.task); at != 0; at = paths.parent(at)) {
+    const shard::Frame* const caller = paths.frame(at);
+    if (caller != nullptr && caller->kind == FrameKind::kPython)
+      return std::string_view(paths.text(caller->name)).ends_with("_run_once");
+  }
+  return false;
 }
 
 void list_event_loops(const shard::ShardData& data, const CallPaths& paths, Analysis& analysis) {

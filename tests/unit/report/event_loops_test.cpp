@@ -223,8 +223,13 @@ TEST_F(EventLoops, ShortBlocksAreNoFinding) {
 TEST_F(EventLoops, ALoopThatWaitsIsNotBlockedTime) {
   const std::uint32_t wait = wait_path();
   const std::uint32_t nested = b_.child(handler_path(), b_.kernel("epoll_wait"));
+  const std::uint32_t of_a_program = b_.child(loop_path(), b_.python("Selector.select", kApp, 20, 10));
+  const std::uint32_t own_selector = b_.child(
+      b_.child(of_a_program, b_.python("EpollSelector.select", "/usr/lib/python3.11/selectors.py", 468, 450)),
+      b_.kernel("epoll_wait"));
   const CallPaths all(b_.data);
   EXPECT_TRUE(is_loop_wait(all, wait));
+  EXPECT_TRUE(is_loop_wait(all, own_selector)) << "of the program";
   EXPECT_FALSE(is_loop_wait(all, nested)) << "a callback waits";
   EXPECT_FALSE(is_loop_wait(all, loop_path()));
 }
