@@ -17,7 +17,7 @@
 
 namespace clusterprof::agent {
 
-void stop_ticks_for_good() noexcept {
+void stop_ticks_for_good(bool handlers_stay) noexcept {
   constexpr std::uint32_t kMaxMoments = 50'000;  // a second
   constexpr timespec kMoment = {0, 20'000};
   // Handlers that are running now may start their thread's ticks once more.
@@ -32,6 +32,7 @@ void stop_ticks_for_good() noexcept {
     if (!record.state.compare_exchange_strong(expected, static_cast<std::uint32_t>(RecordState::kWatched),
                                               std::memory_order_acq_rel))
       continue;
+    if (handlers_stay) stand_in_for_tick(record);
     stop_timers(record);
     pause_events(record);
     expected = static_cast<std::uint32_t>(RecordState::kWatched);  // unless it was buried

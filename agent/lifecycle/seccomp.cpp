@@ -251,7 +251,7 @@ void end_recording() noexcept {
   }
   unregister_this_thread();
   if (segment != nullptr) refresh_usage(segment);
-  stop_ticks_for_good();
+  stop_ticks_for_good(false);
   g_process.segment.store(nullptr, std::memory_order_release);
   keep_segment_for_end(segment);
   restore_program_signals();

@@ -250,6 +250,17 @@ void arm_timer(const ThreadRecord& record) noexcept {
   }
 }
 
+void stand_in_for_tick(const ThreadRecord& record) noexcept {
+  // Other ticks come only while the thread runs.
+  if (record.tick != Tick::kMonotonic || record.timer_off.load(std::memory_order_acquire) != 0) return;
+  siginfo_t info = {};
+  info.si_signo = kSampleSignal;
+  info.si_code = SI_QUEUE;
+  info.si_pid = g_process.pid;
+  info.si_value.sival_ptr = const_cast<ThreadRecord*>(&record);
+  raw_syscall(SYS_rt_tgsigqueueinfo, g_process.pid, record.tid, kSampleSignal, &info);
+}
+
 void restart_ticks(ThreadRecord& record) noexcept {
   if (record.timer_id < 0 || (record.tick != Tick::kCpuClock && record.tick != Tick::kMonotonic)) return;
   record.phase_ns = own_phase_ns(record);

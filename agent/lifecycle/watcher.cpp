@@ -426,8 +426,7 @@ Look look_at(ThreadRecord& record, std::uint64_t now_ns) noexcept {
   if (record.tick == Tick::kMonotonic) {
     if (record.timer_off.load(std::memory_order_acquire) == 0 || !has_moved(record, cpu_ns, kAskKernel))
       return Look::kSame;
-    record.timer_off.store(0, std::memory_order_relaxed);
-    arm_timer(record);
+    if (record.timer_off.exchange(0, std::memory_order_acq_rel) != 0) arm_timer(record);
     return Look::kMixed;
   }
   if (!g_process.watch_blocked) return Look::kSame;

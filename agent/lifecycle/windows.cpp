@@ -57,6 +57,7 @@ void begin_for(ThreadRecord& record) noexcept {
 }
 
 void end_for(const ThreadRecord& record) noexcept {
+  stand_in_for_tick(record);
   stop_timers(record);
   record.slot->window_end_cpu_ns.store(clock_ns(record.clock_id), kRelaxed);
   record.slot->window_end_ns.store(monotonic_ns(), std::memory_order_release);
@@ -64,7 +65,10 @@ void end_for(const ThreadRecord& record) noexcept {
 
 void change_rate(std::uint32_t rate_hz) noexcept {
   g_process.period_ns.store(wire::sampling_period_ns(rate_hz), kRelaxed);
-  for_each_live([](ThreadRecord& record) { restart_ticks(record); });
+  for_each_live([](ThreadRecord& record) {
+    stand_in_for_tick(record);
+    restart_ticks(record);
+  });
 }
 
 void set_phase(wire::SegmentHeader* segment, std::uint32_t phase) noexcept {

@@ -616,11 +616,13 @@ void let_event_go_on(ThreadRecord& record, Sender from, const InterruptedCall& c
     restart_event(record);
 }
 
-// For a signal that was on its way when the recording ended.
-void let_call_go_on(ucontext_t& interrupted) noexcept {
+// For a signal that is no sample: one that was on its way when the recording or a record ended, or that
+// stands in for a tick (stand_in_for_tick). True if the thread waits in the call.
+bool let_call_go_on(ucontext_t& interrupted) noexcept {
   const InterruptedCall call = find_interrupted_call(t_context, interrupted, false);
   repeat_interrupted_call(call, t_context.record, interrupted);
   note_cut_transfer(t_context, call, interrupted);
+  return call.interrupted;
 }
 
 // Returns false when the signal was not one of ours.
@@ -629,16 +631,18 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
   if (slot_of(context) == nullptr) adopt(context);
   const Sender from = sender(info, context.slot != nullptr ? context.record : nullptr);
   if (from == Sender::kForeign) return false;
-  if (from == Sender::kLate) return true;
+  if (from == Sender::kLate) {
+    if (let_call_go_on(interrupted) && context.slot != nullptr) note_another_wake_up(*context.record);
+    return true;
+  }
   ThreadRecord& record = *context.record;
   wire::SegmentHeader* const segment = g_process.segment.load(std::memory_order_acquire);
 
   const Instant now = {monotonic_ns(), thread_cpu_ns()};
   const bool wakes_up = is_wake_up(info, record);
-  if (wakes_up) {
-    record.timer_off.store(0, std::memory_order_relaxed);
+  // Unless the watcher is about to: its tick may be waiting by then (stand_in_for_tick).
+  if (wakes_up && record.timer_off.exchange(0, std::memory_order_acq_rel) != 0)
     start_monotonic_timer(record, now.time_ns);
-  }
   end_what_was_left(context, record, static_cast<std::uintptr_t>(interrupted.uc_mcontext.gregs[REG_RSP]));
   const bool agent_active = context.busy != 0 || context.guard.armed != 0;
   const bool has_room = !agent_active && has_room_for_walks(interrupted);

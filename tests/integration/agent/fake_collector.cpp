@@ -2,11 +2,13 @@
 #include "tests/integration/agent/fake_collector.hpp"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +16,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <climits>
 #include <cstddef>
 #include <cstring>
 #include <sstream>
@@ -54,9 +57,10 @@ Sample parse(const wire::RecordHeader& header, const std::vector<Sample>& before
 
 class Collector {
  public:
-  Collector(const std::string& name, bool drain, bool turned_off)
+  Collector(const std::string& name, bool drain, bool turned_off, bool changes_windows)
       : drain_(drain),
         turned_off_(turned_off),
+        changes_windows_(changes_windows),
         listener_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
@@ -100,10 +104,20 @@ class Collector {
     (void)setpriority(PRIO_PROCESS, 0, -20);  // of this thread
     while (!stop_) {
       pollfd waiting = {listener_, POLLIN, 0};
-      poll(&waiting, 1, 20);
+      poll(&waiting, 1, changes_windows_ ? 3 : 20);
       take_greetings();
+      if (changes_windows_) change_windows();
       if (drain_) drain();
       note_look();
+    }
+  }
+
+  void change_windows() {
+    ++window_;
+    for (Process& process : processes_) {
+      std::atomic<std::uint32_t>& word = process.log.segment->window_wanted;
+      word.store(wire::window_word(window_, window_ % 2 == 1), std::memory_order_release);
+      (void)syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
     }
   }
 
@@ -187,7 +201,8 @@ class Collector {
     }
   }
 
-  bool drain_, turned_off_;
+  bool drain_, turned_off_, changes_windows_;
+  std::uint32_t window_ = 0;
   int listener_;
   std::atomic<bool> stop_ = false;
   Clock::time_point looked_ = Clock::now();
@@ -273,7 +288,7 @@ std::uint64_t ProcessLog::drops(wire::DropReason reason) const {
 }
 
 Outcome run(const std::vector<std::string>& command, const std::vector<std::string>& environment, bool drain,
-            bool turned_off) {
+            bool turned_off, bool changes_windows) {
   static std::atomic<int> runs = 0;
   const std::string name = "clusterprof-test/" + std::to_string(getpid()) + "/" + std::to_string(++runs);
   std::vector<std::string> added = {std::string(wire::kSocketVariable) + "=" + name,
@@ -282,7 +297,7 @@ Outcome run(const std::vector<std::string>& command, const std::vector<std::stri
                                     std::string(wire::kPreloadVariable) + "=" + CLUSTERPROF_TEST_AGENT,
                                     std::string("LD_PRELOAD=") + CLUSTERPROF_TEST_AGENT};
   added.insert(added.end(), environment.begin(), environment.end());
-  Collector collector(name, drain, turned_off);
+  Collector collector(name, drain, turned_off, changes_windows);
   Outcome outcome = execute(command, added);
   outcome.processes = collector.finish();
   outcome.refusals = collector.refusals();

@@ -58,9 +58,10 @@ struct Outcome {
 
 // Runs the command under the agent with these additional environment variables ("NAME=value").
 // drain: empty the rings while it runs, and not only when it has ended. turned_off: tell each process at its
-// greeting that the site has turned recording off.
+// greeting that the site has turned recording off. changes_windows: open and close windows of recording all
+// the time.
 Outcome run(const std::vector<std::string>& command, const std::vector<std::string>& environment = {},
-            bool drain = true, bool turned_off = false);
+            bool drain = true, bool turned_off = false, bool changes_windows = false);
 
 // The same without the agent.
 Outcome run_bare(const std::vector<std::string>& command);

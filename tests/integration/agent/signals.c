@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -447,8 +448,9 @@ static int do_sent_faults(void) {
   }
   pthread_t thread;
   if (pthread_create(&thread, NULL, fetch_faults, &sender) != 0) return 2;
-  const double end_ms = now_ms(CLOCK_MONOTONIC) + 1500;
-  while (now_ms(CLOCK_MONOTONIC) < end_ms) {
+  const double begin_ms = now_ms(CLOCK_MONOTONIC);
+  while (now_ms(CLOCK_MONOTONIC) < begin_ms + 1500 ||
+         (calls <= 100 && now_ms(CLOCK_MONOTONIC) < begin_ms + 60000)) {
     if (write(pipe_of_turns[1], "", 1) != 1) return 3;
     spin_deep(200);
   }
@@ -458,6 +460,30 @@ static int do_sent_faults(void) {
   if (strangers != 0) return 5;
   fflush(stdout);
   _exit(0);
+}
+
+/* Threads wait for a moment each time, in a call that does not start again by itself after a signal. */
+static _Atomic int moments, moments_cut_short;
+static void* wait_for_moments(void* end_ms) {
+  struct epoll_event event;
+  const int events = epoll_create1(0);
+  while (now_ms(CLOCK_MONOTONIC) < *(double*)end_ms) {
+    spin_ms(0.2);
+    ++moments;
+    if (epoll_wait(events, &event, 1, 2) != 0) ++moments_cut_short;
+  }
+  close(events);
+  return NULL;
+}
+static int do_moments(void) {
+  enum { kThreads = 4 };
+  double end_ms = now_ms(CLOCK_MONOTONIC) + 3000;
+  pthread_t threads[kThreads];
+  for (int i = 0; i < kThreads; ++i)
+    if (pthread_create(&threads[i], NULL, wait_for_moments, &end_ms) != 0) return 1;
+  for (int i = 0; i < kThreads; ++i) pthread_join(threads[i], NULL);
+  printf("waits %d\ninterrupted %d\n", (int)moments, (int)moments_cut_short);
+  return 0;
 }
 
 /* --- filters of system calls -------------------------------------------------------------------------------
@@ -500,7 +526,8 @@ static void handle_bad_calls(void (*handler)(int, siginfo_t*, void*), int flags)
 }
 static int do_filter(void) {
   const int numbers[] = {SYS_getrusage};
-  /* Where SIGSYS is blocked, the kernel kills: as in its handler without SA_NODEFER, if a sample is taken there. */
+  /* Where SIGSYS is blocked, the kernel kills: as in its handler without SA_NODEFER, if a sample is taken
+   * there. */
   handle_bad_calls(on_bad_call, SA_NODEFER);
   const struct sock_fprog program = make_filter(numbers, 1, SECCOMP_RET_TRAP, SECCOMP_RET_ALLOW);
   /* Where the agent does not see it: it would end the samples. */
@@ -826,6 +853,7 @@ int main(int argc, char** argv) {
   if (strcmp(what, "show_ignored") == 0) result = do_show_ignored();
   if (strcmp(what, "own_waited") == 0) result = do_own_waited();
   if (strcmp(what, "sent_faults") == 0) result = do_sent_faults();
+  if (strcmp(what, "moments") == 0) result = do_moments();
   if (strcmp(what, "filter") == 0) result = do_filter();
   if (strcmp(what, "sandbox_of_events") == 0) result = do_sandbox_of_events();
   if (strcmp(what, "sandbox") == 0 && argc > 2) result = do_sandbox(atoi(argv[2]));

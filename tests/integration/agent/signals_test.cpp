@@ -98,6 +98,19 @@ TEST_P(Signals, AFaultSignalThatIsSentReachesTheThreadThatWaitsForIt) {
   EXPECT_GT(outcome.numbers.at("fetched"), 100);
 }
 
+// From Linux 6.13 on, setting a timer anew drops its signal also when it has interrupted a call already.
+TEST(SignalsInWindows, NoCallFailsWhereTicksAreStoppedAndStarted) {
+  const Outcome outcome = run(
+      {kTarget, "moments"},
+      {"CLUSTERPROF_RATE=10000", "CLUSTERPROF_STANDBY=1", "CLUSTERPROF_CLOCK=wall", "CLUSTERPROF_EVENT=none"},
+      true, false, true);
+  ASSERT_TRUE(ended_well(outcome)) << outcome.wait_status;
+  EXPECT_GT(outcome.numbers.at("waits"), 100);
+  EXPECT_EQ(outcome.numbers.at("interrupted"), 0);
+  EXPECT_GT(outcome.processes.at(0).segment->window_done.load(), 20u);
+  EXPECT_GT(outcome.processes.at(0).segment->samples_taken.load(), 100u);
+}
+
 TEST_P(Signals, HandlerSurvivesAFilterOfItsCalls) {
   const Outcome outcome = record({"filter"});
   ASSERT_TRUE(ended_well(outcome)) << outcome.wait_status;
