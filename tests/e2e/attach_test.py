@@ -2,6 +2,7 @@
 when they are let go, and what is said where it cannot be done."""
 
 import ctypes
+import glob
 import json
 import os
 import shutil
@@ -80,6 +81,18 @@ def system_call_of(pid):
     return int(number) if number.isdigit() else None
 
 
+def is_held(pid):
+    """Whether another process traces one of its threads."""
+    for path in glob.glob(f"/proc/{pid}/task/*/status"):
+        try:
+            with open(path) as file:
+                if "TracerPid:\t0\n" not in file.read():
+                    return True
+        except OSError:
+            pass
+    return False
+
+
 def has_parent(pid, parent):
     try:
         return status_of(pid, "PPid") == {"PPid": str(parent)}
@@ -146,11 +159,12 @@ class AttachTest(recording.RecordingTest):
         self.addCleanup(self.end, process)
         return process
 
-    def await_tried(self, attaching):
-        """Until the child of `clusterprof attach` that tries the threads sleeps between two tries, or there is no need of it."""
+    def await_tried(self, attaching, pid):
+        """Until the child of `clusterprof attach` that tries the threads of `pid` sleeps between two tries, or there is no need of
+        it. Within a try, in which it sleeps as well, it holds a thread."""
         def sleeps():
-            return any(has_parent(pid, attaching.pid) and not recording.is_collector(words, self.run_directory)
-                       and system_call_of(pid) in SLEEPS for pid, words in recording.processes())
+            return any(has_parent(child, attaching.pid) and not recording.is_collector(words, self.run_directory)
+                       and system_call_of(child) in SLEEPS for child, words in recording.processes()) and not is_held(pid)
         self.await_(lambda: sleeps() or recording.has_ended(attaching.pid), "a try", pause_s=0.001)
 
     def compute_for(self, pid, seconds):
@@ -354,7 +368,7 @@ class WhichThread(AttachTest):
         """What it says, and how long it took. Calls `once_tried` when threads have been tried, and are to be tried again."""
         begin = time.monotonic()
         attaching = self.begin_attach(pid)
-        self.await_tried(attaching)
+        self.await_tried(attaching, pid)
         once_tried()
         _, said = attaching.communicate(timeout=PATIENCE_S)
         self.assertEqual(attaching.returncode, status, said)
@@ -429,12 +443,16 @@ class WhichThread(AttachTest):
 class Mpi(AttachTest):
     """Of two ranks, whose barriers are known from their own notes."""
 
+    def setUp(self):
+        super().setUp()
+        self.ranks_of = {}  # their arguments, by the launcher's process
+
     def end(self, process):
-        recording.end_job(process, lambda words: words[:-1] == self.rank, PATIENCE_S)
+        recording.end_job(process, lambda words: words[:-1] == self.ranks_of.get(process), PATIENCE_S)
 
     def begin_ranks(self, flavour, rank):
-        self.rank = rank
         self.begin([*recording.launcher(flavour, 2), *rank])
+        self.ranks_of[self.process] = rank
         self.await_barriers(20)
 
     def barriers(self, rank):
@@ -574,7 +592,7 @@ class Refused(AttachTest):
         self.ready()
         self.await_sigwait(pid)
         attaching = self.begin_attach(pid)
-        self.await_tried(attaching)
+        self.await_tried(attaching, pid)
         os.kill(pid, signal.SIGKILL)
         _, said = attaching.communicate(timeout=PATIENCE_S)
         self.assertEqual(attaching.returncode, 1, said)

@@ -475,12 +475,14 @@ while not os.path.exists(f"{folder}/stop"):
         for part in self.cluster.await_job(job):
             self.assertEqual((part["JobState"], part["ExitCode"]), ("COMPLETED", "0:0"), self.output())
 
-    def check(self, run, least_s):
+    def check(self, run, least_s, of_each_s=0):
         report = self.check_run(run, 4)
         self.assertEqual([rank["node"] for rank in report["ranks"]], ["n1", "n1", "n2", "n2"])
         self.assertEqual(report["run"]["state"], "ended")
         turn = self.function(report, "turn")
         self.measured_above(turn["total_s"], least_s, "turn()")
+        self.assertGreater(turn["rank_min_s"], 0)
+        self.measured_above(turn["rank_min_s"], of_each_s, "turn() of each task")
 
     def test_until_detach(self):
         job = self.begin()
@@ -492,7 +494,7 @@ while not os.path.exists(f"{folder}/stop"):
         self.assertNotIn("clusterprof-attached", done.stderr.decode())
         self.await_work()
         self.done(["clusterprof", "detach", "run"])
-        self.check("run", 0.8 * self.WORKED_S)
+        self.check("run", 0.8 * self.WORKED_S, of_each_s=0.8 * self.WORKED_S / 4)
         # The step has ended with the recording, and the job goes on.
         self.await_(lambda: job + ".1" not in self.done(["squeue", "--noheader", "--steps", "--format=%i"]), "the end of the step")
         self.assertEqual([part["JobState"] for part in self.cluster.job(job)], ["RUNNING"])

@@ -206,7 +206,7 @@ def run_once(options, chance):
         with open(os.path.join(folder, "program.py"), "w") as file:
             file.write(PROGRAM)
         # Not before there can be a shard, and one late, when an interval that grows has grown. The first waits for its next shard, and
-        # nobody else is watched meanwhile: that has to be before the programs end.
+        # nobody else is watched meanwhile.
         last_s = options.seconds - 3
         times = [chance.uniform(3, max(3, last_s - MOST_AGE_S)), *(chance.uniform(3, last_s) for _ in range(options.runs - 2)), last_s]
         runs = [Recorded(folder, number, options.seconds, when, number == 0) for number, when in enumerate(times)]

@@ -234,8 +234,10 @@ class Losses(recording.RecordingTest):
         bare = self.start([*before, *program[:1], mark_path + "-bare", how], place, env=environment)
         recorded = self.start([*before, recording.CLUSTERPROF, "-q", "-o", run, *program], place, env=environment)
         if at is not None:
-            at(run)
-            open(gate, "w").close()
+            try:
+                at(run)
+            finally:
+                open(gate, "w").close()
         expected = bare.communicate(timeout=60), bare.returncode
         self.assertEqual((recorded.communicate(timeout=60), recorded.returncode), expected)
         mark = Mark(mark_path + ".0")

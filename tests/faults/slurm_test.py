@@ -408,8 +408,8 @@ class Faults(slurm.SlurmTest):
                 os.utime(path, (time.time() - 700, time.time() - 700))
             os.unlink(os.path.join(place, "profile.h5"))
         self.report(case.run())
-        running = self.done(["ps", "-e", "-o", "pid="]).split()
-        kept = {os.path.basename(path) for path in merges if os.path.basename(path).split(".")[3] in running}
+        kept = {os.path.basename(path) for path in merges
+                if self.user(["test", "-e", "/proc/" + os.path.basename(path).split(".")[3]]).returncode == 0}
         self.assertEqual({name for name in os.listdir(place) if name.startswith(".")} - {".job"} - kept, {".run"})
 
 

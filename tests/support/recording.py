@@ -85,23 +85,19 @@ def has_ended(pid):
 def await_writers(run, seconds=120):
     """Returns when nobody writes to the run directory `run` any more: neither its collector nor what that has become. Fails after
     `seconds`."""
-    deadline = time.monotonic() + seconds
-    executing = set()
+    begin = time.monotonic()
+    deadline = begin + seconds
     while True:
-        left = []
+        left, has_unknown = [], False
         for pid, words in processes():
             if is_collector(words, run) or is_merge(words, run):
                 left.append(pid)
-            elif words == [""] and pid not in executing and has_program(pid):
+            elif words == [""] and has_program(pid):
                 # While a process becomes another program it has no arguments for a moment. Some never have any.
-                executing.add(pid)
-                left_alone = time.monotonic() + 10
-                while arguments(pid) == [""] and not has_ended(pid) and time.monotonic() < left_alone:
-                    time.sleep(0.02)
-                break
-        else:
-            if not left:
-                return
+                has_unknown = time.monotonic() < begin + 10
+        if not left and not has_unknown:
+            return
+        time.sleep(0.02)
         # By their numbers, for the same reason.
         while not all(map(has_ended, left)):
             if time.monotonic() > deadline:

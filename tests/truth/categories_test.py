@@ -8,7 +8,7 @@ import os
 import recording
 
 PROGRAM = '''
-import time, zlib
+import os, time, zlib
 
 # Python and native code had a processor for as long as the thread's CPU clock says, whatever others did meanwhile.
 clock = time.perf_counter
@@ -29,6 +29,9 @@ def native_part():  # of what needs no memory: page faults are the kernel's time
 def idle_part():
     time.sleep(0.05)
 
+with open("/proc/self/stat") as file:
+    started_s = int(file.read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+spent["before"] = time.clock_gettime(time.CLOCK_BOOTTIME) - started_s
 begin = clock()
 while clock() - begin < 6:
     for name, part in (("python", python_part), ("native", native_part), ("idle", idle_part)):
@@ -51,8 +54,9 @@ class Categories(recording.RecordingTest):
         own = {name: float(seconds) for name, seconds in zip(words[::2], words[1::2])}
         report = self.report()
         rank = report["ranks"][0]
-        total = own.pop("all")
+        total, before = own.pop("all"), own.pop("before")
         around = rank["elapsed_s"] - total  # Python's start and end, which is long on a slow machine, and of any category
+        self.measured_below(around, before + 0.3, "before and after the work")
         for name, seconds in own.items():
             self.measured_near(rank[f"{name}_s"], seconds + around / 2, 0.04 * total + around / 2, name)
         parts = sum(rank[f"{name}_s"] for name in ("python", "native", "system", "mpi", "io", "idle", "runnable"))

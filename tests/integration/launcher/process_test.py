@@ -1,5 +1,6 @@
 """The recorded command starts, ends and prints as it does alone. Our own failures are reported plainly."""
 
+import glob
 import os
 import re
 import shutil
@@ -333,7 +334,7 @@ class BrokenCollector(launching.LaunchingTest):
         # It dies behind its first words, and is a child of the launcher's until that has noticed.
         until_then = "for i in $(seq 600); do ls */events-* >seen 2>&1 && break; sleep 0.1; done; rm seen; sleep 0.3; " \
                      "for i in $(seq 600); do pgrep -P $PPID -x collector >/dev/null 2>&1 || break; sleep 0.1; done"
-        done = self.launch("sh", "-c", f"{until_then}; echo out; exit 4", variables={"FAKE_COLLECTOR": "die"})
+        done = self.launch("sh", "-c", f"{until_then}; echo out; exit 4", variables={"FAKE_COLLECTOR": "die"}, timeout=150)
         self.assertEqual((done.returncode, done.stdout), (4, b"out\n"))
         self.one_line(done.stderr, "collector", "exit status 9", "incomplete")
 
@@ -349,7 +350,18 @@ class BrokenCollector(launching.LaunchingTest):
         self.assertRegex(events[1], r"^announced \d+ rank=0 of=1 local=1$")
         self.assertIn(events[1].split()[1], events[2])
 
+    def end_collectors(self):
+        for path in glob.glob("/proc/[0-9]*"):
+            try:
+                with open(path + "/comm") as file:
+                    is_collector = file.read() == "collector\n"
+                if is_collector and os.readlink(path + "/cwd").startswith(self.directory):
+                    os.kill(int(os.path.basename(path)), signal.SIGKILL)
+            except OSError:
+                continue
+
     def test_collector_that_releases_the_launcher(self):
+        self.addCleanup(self.end_collectors)
         begin = time.monotonic()
         # Its stderr stays open, so no pipe here, nor whatever this test writes to.
         done = subprocess.run([launching.CLUSTERPROF, "sh", "-c", "exit 6"], cwd=self.directory,
