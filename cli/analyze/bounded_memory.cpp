@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 
 #include "cli/analyze/output.hpp"
@@ -31,17 +32,23 @@ void end_with_line(int) {
   ::_exit(kOk);
 }
 
+// HDF5 calls exit(-1) where its tables of identifiers cannot grow.
+void end_with_line_after_library(int status, void*) {
+  if (status == -1) end_with_line(0);
+}
+
 }  // namespace
 
 bool bound_memory(std::uint64_t bytes, const std::string& text) {
   rlimit limit{};
   if (bytes < kLeastBound_bytes || ::getrlimit(RLIMIT_DATA, &limit) != 0) return false;
+  g_line = "clusterprof: " + text + "\n";
+  if (::on_exit(end_with_line_after_library, nullptr) != 0) return false;
   // AddressSanitizer reserves address space that is never used.
   if (data_bytes() >= bytes) return true;
   limit.rlim_cur = std::min<rlim_t>(limit.rlim_cur, bytes);
   if (::setrlimit(RLIMIT_DATA, &limit) != 0) return false;
   g_bound_bytes = bytes;
-  g_line = "clusterprof: " + text + "\n";
   struct sigaction action {};
   action.sa_handler = end_with_line;
   for (const int number : {SIGSEGV, SIGABRT}) ::sigaction(number, &action, nullptr);

@@ -12,7 +12,8 @@ namespace clusterprof::cli {
 inline constexpr std::uint64_t kLeastBound_bytes = 32 << 20;
 
 // From here on, an allocation fails that would bring this process above that bound. Libraries that do not
-// survive it make the process print `text` and end with kOk. False: there is no bound, or it is too low.
+// survive it make the process print `text` and end with kOk. False: there is no bound, or it is too low. Once
+// in a process.
 [[nodiscard]] bool bound_memory(std::uint64_t bytes, const std::string& text);
 
 // Whether the process has needed a large part of that, so that it may be the reason why something failed.
