@@ -25,13 +25,15 @@ class Timed:
         self.before = time.monotonic_ns()
         self.region.__enter__()
         self.begun = time.monotonic_ns()
+        return self
 
     def __exit__(self, *exception):
         ends = time.monotonic_ns()
         self.region.__exit__(*exception)
+        self.outside, self.inside = time.monotonic_ns() - self.before, ends - self.begun
         spent = bounds.setdefault(self.name, [0, 0])
-        spent[0] += time.monotonic_ns() - self.before
-        spent[1] += ends - self.begun
+        spent[0] += self.outside
+        spent[1] += self.inside
 
 
 @clusterprof.region("decorated")
@@ -82,10 +84,16 @@ async def concurrently():
 
 def main():
     print("active", int(clusterprof.active))
+    instances = []
     with Timed("outer"):
         for number in range(3):
-            with Timed("inner", n=number):
+            with Timed("inner", n=number) as inner:
                 spin(0.03 if number == 1 else 0.01)
+            instances.append(inner)
+    # Number 1, unless another one was kept from its processor.
+    longest = max(range(3), key=lambda number: instances[number].inside)
+    lead = instances[longest].inside - max(instances[number].outside for number in range(3) if number != longest)
+    print(f"longest {longest}\nlead {lead}")
     for _ in range(4):
         try:
             with clusterprof.region("raises"):

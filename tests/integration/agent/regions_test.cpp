@@ -479,7 +479,9 @@ TEST_P(PythonRegions, AgreeWithTheProgram) {
   expect_between(outcome, "outer", regions.at("outer").time_ns);
   expect_between(outcome, "inner", regions.at("outer/inner").time_ns);
   expect_between(outcome, "paused", process.segment->paused_ns.load());
-  EXPECT_EQ(regions.at("outer/inner").max_n, 1);
+  // Known for certain if it was longer within the region than the others were around it.
+  if (outcome.numbers.at("lead") > 0)
+    EXPECT_EQ(regions.at("outer/inner").max_n, outcome.numbers.at("longest"));
   // Three coroutines take turns, so they cannot run for longer than all of them take together. With the 50 ms
   // for which each one waits it would be nearly three times as long.
   EXPECT_GE(regions.at("coroutine").time_ns, outcome.numbers.at("coroutine.inner"));
