@@ -8,7 +8,8 @@ namespace clusterprof::agent {
 
 // Stops the ticks of all threads. From then on handlers do nothing but have an interrupted call made again,
 // and wrappers count nothing, for good. The handlers stay installed: signals may be on their way. Call
-// without a watcher at work, or as the watcher.
+// without a watcher at work, or as the watcher. handlers_stay: false if the caller takes the handlers away
+// next, so that no signal can stand in for a tick.
 void stop_ticks_for_good(bool handlers_stay = true) noexcept;
 
 // Whether the site has turned recording off: on this node, when the process starts; as told by the collector

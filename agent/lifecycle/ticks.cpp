@@ -250,15 +250,19 @@ void arm_timer(const ThreadRecord& record) noexcept {
   }
 }
 
-void stand_in_for_tick(const ThreadRecord& record) noexcept {
-  // Other ticks come only while the thread runs.
-  if (record.tick != Tick::kMonotonic || record.timer_off.load(std::memory_order_acquire) != 0) return;
+bool queue_sample_signal(const ThreadRecord& record) noexcept {
   siginfo_t info = {};
   info.si_signo = kSampleSignal;
   info.si_code = SI_QUEUE;
   info.si_pid = g_process.pid;
   info.si_value.sival_ptr = const_cast<ThreadRecord*>(&record);
-  raw_syscall(SYS_rt_tgsigqueueinfo, g_process.pid, record.tid, kSampleSignal, &info);
+  return raw_syscall(SYS_rt_tgsigqueueinfo, g_process.pid, record.tid, kSampleSignal, &info) == 0;
+}
+
+void stand_in_for_tick(const ThreadRecord& record) noexcept {
+  // Other ticks come only while the thread runs.
+  if (record.tick == Tick::kMonotonic && record.timer_off.load(std::memory_order_acquire) == 0)
+    queue_sample_signal(record);
 }
 
 void restart_ticks(ThreadRecord& record) noexcept {

@@ -14,6 +14,9 @@ void start_ticks(ThreadRecord& record) noexcept;
 void start_timer_ticks(ThreadRecord& record) noexcept;  // also from the watcher: opens no event
 void arm_timer(const ThreadRecord& record) noexcept;
 void stop_ticks(ThreadRecord& record) noexcept;
+// Queues our signal for a thread, with the record's address, by which the handler recognises it. False: it
+// was not sent.
+bool queue_sample_signal(const ThreadRecord& record) noexcept;
 // Before the timer of another thread is stopped or set anew while it runs. From Linux 6.13 on, that drops a
 // tick that still waits for the thread. A call that the tick has woken up, and that does not start again by
 // itself, would then fail with EINTR, with no handler that has it made again. A queued signal is not dropped.

@@ -332,16 +332,9 @@ void refresh_schedule(ThreadRecord& record, std::uint64_t cpu_ns) noexcept {
                                     std::memory_order_relaxed);
 }
 
-// The signal is queued with the record's address, by which the handler recognises it.
 void signal_thread(ThreadRecord& record) noexcept {
-  siginfo_t info = {};
-  info.si_signo = kSampleSignal;
-  info.si_code = SI_QUEUE;
-  info.si_pid = g_process.pid;
-  info.si_value.sival_ptr = &record;
   record.signal_sent.store(1, std::memory_order_release);
-  if (raw_syscall(SYS_rt_tgsigqueueinfo, g_process.pid, record.tid, kSampleSignal, &info) != 0)
-    record.signal_sent.store(0, std::memory_order_relaxed);
+  if (!queue_sample_signal(record)) record.signal_sent.store(0, std::memory_order_relaxed);
 }
 
 // True if the program has replaced our handler without calling our functions.
@@ -426,6 +419,7 @@ Look look_at(ThreadRecord& record, std::uint64_t now_ns) noexcept {
   if (record.tick == Tick::kMonotonic) {
     if (record.timer_off.load(std::memory_order_acquire) == 0 || !has_moved(record, cpu_ns, kAskKernel))
       return Look::kSame;
+    // The thread's own handler may have been first: only one of the two starts the timer.
     if (record.timer_off.exchange(0, std::memory_order_acq_rel) != 0) arm_timer(record);
     return Look::kMixed;
   }

@@ -640,7 +640,7 @@ bool take_sample(const siginfo_t& info, ucontext_t& interrupted) noexcept {
 
   const Instant now = {monotonic_ns(), thread_cpu_ns()};
   const bool wakes_up = is_wake_up(info, record);
-  // Unless the watcher is about to: its tick may be waiting by then (stand_in_for_tick).
+  // If the watcher was first, it starts the timer. Starting it twice could drop a tick (stand_in_for_tick).
   if (wakes_up && record.timer_off.exchange(0, std::memory_order_acq_rel) != 0)
     start_monotonic_timer(record, now.time_ns);
   end_what_was_left(context, record, static_cast<std::uintptr_t>(interrupted.uc_mcontext.gregs[REG_RSP]));
