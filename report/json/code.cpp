@@ -21,10 +21,8 @@ void ReportDocument::functions() {
     };
     spread(row.spread);
     out_("imbalance", imbalance(row.spread));
-    const RankSpread& active = row.active_spread;
-    out_("active_rank_min_s", active.min_s)("active_rank_mean_s", active.mean_s);
-    out_("active_rank_max_s", active.max_s)("active_rank_max", active.max_rank);
-    out_("active_imbalance", imbalance(active));
+    active_spread(row.active_spread);
+    out_("active_imbalance", imbalance(row.active_spread));
     parts(row);
     if (!row.counters.empty()) amounts(row.counters);
     if (row.working_set_bytes) {
@@ -39,10 +37,8 @@ void ReportDocument::lines() {
     out_("file", row.file)("line", row.line)("function", row.function);
     out_("self_s", row.self_s)("total_s", row.total_s)("cpu_s", row.cpu_s)("called_s", row.called_s);
     out_("approximate_s", row.approximate_s);
-    const RankSpread& active = row.active_spread;
     out_("active_self_s", row.active_self_s)("active_total_s", row.active_total_s);
-    out_("active_rank_min_s", active.min_s)("active_rank_mean_s", active.mean_s);
-    out_("active_rank_max_s", active.max_s)("active_rank_max", active.max_rank);
+    active_spread(row.active_spread);
     parts(row);
     if (!row.counters.empty()) amounts(row.counters);
   });

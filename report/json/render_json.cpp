@@ -235,6 +235,11 @@ void ReportDocument::spread(const RankSpread& spread) {
   out_("rank_max", spread.max_rank);
 }
 
+void ReportDocument::active_spread(const RankSpread& active) {
+  out_("active_rank_min_s", active.min_s)("active_rank_mean_s", active.mean_s);
+  out_("active_rank_max_s", active.max_s)("active_rank_max", active.max_rank);
+}
+
 // Of which runnable may not be known.
 void ReportDocument::categories(const CategorySeconds& seconds) {
   constexpr auto kRunnable = static_cast<std::size_t>(shard::Category::kRunnable);

@@ -88,6 +88,7 @@ class ReportDocument {
 
   // Parts of several sections
   void spread(const RankSpread& spread);
+  void active_spread(const RankSpread& active);
   void categories(const CategorySeconds& seconds);
   void activities(const OptionalActivitySeconds& seconds);
   void derived(const std::vector<Derived>& list);
