@@ -33,6 +33,7 @@
 
 #include "base/base_name.hpp"
 #include "base/leading_number.hpp"
+#include "base/stat_fields.hpp"
 #include "base/unique_fd.hpp"
 #include "cli/attach/first_code.hpp"
 #include "cli/attach/memory_map.hpp"
@@ -94,11 +95,11 @@ std::vector<Candidate> candidates_of(pid_t pid) {
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     const auto tid = leading_number<pid_t>(entry->path().filename().native()).value_or(0);
     const std::string stat = read_text(task(pid, tid, "stat")), call = read_text(task(pid, tid, "syscall"));
-    const std::size_t close = stat.rfind(')');
-    if (close == std::string::npos || close + 2 >= stat.size()) continue;
+    const std::vector<std::string> fields = stat_fields(stat);
+    if (fields.empty()) continue;
     const long number = leading_number<long>(call).value_or(-1);  // or "running"
     constexpr int kUnknown = 3;  // who may not read it may not trace the thread either, and is told so then
-    const int suited = call.empty() ? kUnknown : suits(stat[close + 2], number);
+    const int suited = call.empty() ? kUnknown : suits(fields.front()[0], number);
     if (suited >= 0 && !would_be_cut(call, number)) candidates.push_back({tid, suited});
   }
   std::stable_sort(candidates.begin(), candidates.end(),
@@ -108,10 +109,8 @@ std::vector<Candidate> candidates_of(pid_t pid) {
 
 // One that ends may not be traced any more.
 bool has_ended(pid_t pid, pid_t tid) {
-  const std::string stat = read_text(task(pid, tid, "stat"));
-  const std::size_t close = stat.rfind(')');
-  return close == std::string::npos || close + 2 >= stat.size() || stat[close + 2] == 'Z' ||
-         stat[close + 2] == 'X';
+  const std::vector<std::string> fields = stat_fields(read_text(task(pid, tid, "stat")));
+  return fields.empty() || fields.front() == "Z" || fields.front() == "X";
 }
 
 // Also where its parent has not waited for it yet.
@@ -133,7 +132,8 @@ bool has_signal(pid_t pid, pid_t tid, std::uint64_t blocked) {
   return ((mask("SigPnd:") | mask("ShdPnd:")) & mask("SigCgt:") & ~blocked) != 0;
 }
 
-// Before all that take turns. Not permitted to most users; going back always is, with the nice value of before.
+// Before all that take turns. Not permitted to most users; going back always is, with the nice value of
+// before.
 bool come_first(pid_t tid, int flags = 0) {
   sched_param first{};
   first.sched_priority = ::sched_get_priority_min(SCHED_FIFO);
@@ -316,9 +316,9 @@ bool HeldThread::resume_to_system_call_stop() {
   }
 }
 
-// Lets it run until it has stored something at `landed`, which is 0, or for that long. It is not stopped to find
-// out: one that waits for its turn would stop before it has done anything. If the process is stopped and goes
-// on meanwhile, so does the thread.
+// Lets it run until it has stored something at `landed`, which is 0, or for that long. It is not stopped to
+// find out: one that waits for its turn would stop before it has done anything. If the process is stopped and
+// goes on meanwhile, so does the thread.
 bool HeldThread::run_until(std::uint64_t landed, milliseconds most) {
   constexpr microseconds kLook{20};
   const auto end = Clock::now() + most;
@@ -378,9 +378,8 @@ std::optional<std::string> HeldThread::start_thread(std::uint64_t system_call, s
   std::uint64_t all = ~0ull;
   masked_ = true;
   if (trace(kSetMask, tid_, sizeof all, &all) != 0) return "its signal mask cannot be set";
-  const auto mapped =
-      make_call(system_call, SYS_mmap,
-                {0, kMemoryBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, ~0ull, 0});
+  const auto mapped = make_call(
+      system_call, SYS_mmap, {0, kMemoryBytes, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, ~0ull, 0});
   const auto back_to_stop = [this] {
     // Only in such a stop the kernel looks whether a call is to be made again.
     if (trace(PTRACE_INTERRUPT, tid_) == 0 && trace(PTRACE_CONT, tid_) == 0) (void)wait_for_stop({});

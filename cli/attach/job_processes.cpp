@@ -3,15 +3,15 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
-#include <sstream>
 #include <string_view>
 #include <system_error>
 #include <tuple>
 
+#include "base/stat_fields.hpp"
 #include "cli/attach/read_text.hpp"
 #include "cli/attach/target.hpp"
 
@@ -42,11 +42,8 @@ int rank_in(const std::string& environment) {
 
 // utime and stime: the 14th and 15th field.
 std::uint64_t cpu_ticks_in(const std::string& stat) {
-  const std::size_t close = stat.rfind(')');
-  if (close == std::string::npos) return 0;
-  std::istringstream rest(stat.substr(close + 1));
-  const std::vector<std::string> fields(std::istream_iterator<std::string>(rest), {});
-  constexpr std::size_t kUser = 11, kSystem = 12;
+  const std::vector<std::string> fields = stat_fields(stat);
+  constexpr std::size_t kUser = 14 - 3, kSystem = 15 - 3;
   if (fields.size() <= kSystem) return 0;
   return std::strtoull(fields[kUser].c_str(), nullptr, 10) +
          std::strtoull(fields[kSystem].c_str(), nullptr, 10);

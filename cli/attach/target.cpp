@@ -17,6 +17,7 @@
 
 #include "base/base_name.hpp"
 #include "base/leading_number.hpp"
+#include "base/stat_fields.hpp"
 #include "cli/attach/read_text.hpp"
 
 namespace clusterprof::cli::attach {
@@ -106,11 +107,9 @@ constexpr std::string_view kDeleted = " (deleted)";  // as the kernel says it
 // By the flags in /proc/PID/stat: PF_KTHREAD of the kernel's include/linux/sched.h.
 bool is_of_the_kernel(const std::string& stat) {
   constexpr unsigned long kOfTheKernel = 0x00200000;
-  std::istringstream fields(stat.substr(std::min(stat.rfind(')'), stat.size() - 1) + 1));
-  std::string skipped;
-  for (int field = 3; field < 9; ++field) fields >> skipped;
-  unsigned long flags = 0;
-  return fields >> flags && (flags & kOfTheKernel) != 0;
+  constexpr std::size_t kFlags = 9 - 3;
+  const std::vector<std::string> fields = stat_fields(stat);
+  return fields.size() > kFlags && (std::strtoul(fields[kFlags].c_str(), nullptr, 10) & kOfTheKernel) != 0;
 }
 
 }  // namespace

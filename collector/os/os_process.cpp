@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/leading_number.hpp"
+#include "base/stat_fields.hpp"
 
 namespace clusterprof::collector {
 namespace {
@@ -41,20 +42,8 @@ constexpr int kSoPeerPidfd = 77;  // Linux 6.5
 constexpr std::size_t kFirstField = 3;  // of those below, as proc(5) counts them
 constexpr std::size_t kStartTime = 22 - kFirstField;
 
-// The fields of /proc/PID/stat from the third (state) on; the second may contain blanks.
 std::vector<std::string> stat_fields(pid_t pid) {
-  std::vector<std::string> fields;
-  const auto text = read_text(fmt::format("/proc/{}/stat", pid));
-  if (!text) return fields;
-  std::size_t at = text->rfind(')');
-  if (at == std::string::npos) return fields;
-  at += 2;
-  while (at < text->size()) {
-    const std::size_t end = std::min(text->find(' ', at), text->size());
-    fields.push_back(text->substr(at, end - at));
-    at = end + 1;
-  }
-  return fields;
+  return clusterprof::stat_fields(read_text(fmt::format("/proc/{}/stat", pid)).value_or(std::string()));
 }
 
 std::uint64_t number_after(const std::string& text, std::string_view label) {
