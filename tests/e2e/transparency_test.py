@@ -318,10 +318,8 @@ class Transparency(recording.RecordingTest):
         self.assertEqual(done.returncode, 2, done.stdout)
 
     def test_sleeps_are_not_cut_short(self):
-        code = ("import os, time, select, threading\n"
-                "account = '/proc/thread-self/schedstat'\n"
-                "def lacked():\n"  # a processor, until now
-                "    return int(open(account).read().split()[1]) / 1e9 if os.path.exists(account) else 0.0\n"
+        code = (recording.LACKED +
+                "import time, select, threading\n"
                 "def timed(f):\n"
                 "    l, b = lacked(), time.monotonic(); f(); e = time.monotonic(); print(e - b, lacked() - l)\n"
                 "timed(lambda: time.sleep(0.3))\n"

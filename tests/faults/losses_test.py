@@ -272,11 +272,7 @@ class Losses(recording.RecordingTest):
                 return found and (glob.glob(os.path.join(run, ".node-*.claim")) or glob.glob(os.path.join(run, "node-*.h5")))
             self.await_(collector, "a collector")
             os.kill(found[0], signal.SIGSTOP)
-
-            def is_stopped():
-                with open(f"/proc/{found[0]}/stat") as file:
-                    return file.read().rpartition(")")[2].split()[0] == "T"
-            self.await_(is_stopped, "a collector that is stopped")
+            self.await_(lambda: recording.state(found[0]) == "T", "a collector that is stopped")
         for _ in range(10 if LONG else 1):
             self.ends_alike("kill", at=stop)
 

@@ -26,6 +26,18 @@ CLUSTERPROF = os.path.join(BUILD, "bin", "clusterprof")
 PYTHON = "/usr/bin/python3"
 
 
+# For programs in Python that measure themselves.
+LACKED = '''
+def lacked():
+    """For how many seconds the thread has been ready without a processor, until now; 0 where the kernel does not say."""
+    try:
+        with open("/proc/thread-self/schedstat") as file:
+            return int(file.read().split()[1]) * 1e-9
+    except OSError:
+        return 0.0
+'''
+
+
 def program(flavour, name):
     return os.path.join(BUILD, "programs", flavour, name)
 
@@ -73,13 +85,18 @@ def is_merge(words, run):
     return "banner" in words[:3] and run in words
 
 
-def has_ended(pid):
-    """Also of one that nobody has waited for yet. A process that becomes another program has not ended."""
+def state(pid):
+    """As ps has it: R, S, T and so on; X where there is no such process."""
     try:
         with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] in "ZX"
+            return file.read().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
-        return True
+        return "X"
+
+
+def has_ended(pid):
+    """Also of one that nobody has waited for yet. A process that becomes another program has not ended."""
+    return state(pid) in "ZX"
 
 
 def await_writers(run, seconds=120):

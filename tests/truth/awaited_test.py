@@ -6,7 +6,7 @@ import subprocess
 
 import recording
 
-PROGRAM = '''
+PROGRAM = recording.LACKED + '''
 import multiprocessing, os, socket, threading, time, zlib
 
 block = os.urandom(1 << 20)
@@ -19,14 +19,6 @@ def work(seconds):
 def in_recv(end): end.recv(1)
 def in_accept(server): server.accept()
 def in_read(end): os.read(end, 1)
-
-def lacked():
-    """How long the thread has been ready without a processor, which is no waiting; 0 where the kernel does not say."""
-    try:
-        with open("/proc/thread-self/schedstat") as file:
-            return int(file.read().split()[1]) * 1e-9
-    except OSError:
-        return 0.0
 
 def timed(name, wait):
     lacked_before, begin = lacked(), time.perf_counter()

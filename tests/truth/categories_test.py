@@ -70,16 +70,8 @@ class Sleep(recording.RecordingTest):
     """time.sleep() is a select() before Python 3.11, and a clock_nanosleep() from then on."""
 
     # It has slept until it is ready to go on, which may be before it has a processor.
-    PROGRAM = '''
+    PROGRAM = recording.LACKED + '''
 import time
-
-def lacked():
-    try:
-        with open("/proc/thread-self/schedstat") as file:
-            return int(file.read().split()[1]) * 1e-9
-    except OSError:
-        return 0.0
-
 lacked_before, begin = lacked(), time.monotonic()
 time.sleep(1)
 print(time.monotonic() - begin, lacked() - lacked_before)

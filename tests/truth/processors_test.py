@@ -36,12 +36,8 @@ print(json.dumps(dict(wall=wall, cpu=cpu, delay=delay)))
 '''
 
 # What rest() lacked a processor for is from before it to after it: it wakes up in between.
-SLEEP = '''
+SLEEP = recording.LACKED + '''
 import time
-
-def lacked():
-    with open("/proc/thread-self/schedstat") as file:
-        return int(file.read().split()[1]) * 1e-9
 
 def rest():
     time.sleep(1.5)

@@ -1,7 +1,6 @@
 // MPI and OpenMP: ranks and their threads have unequal work, and say on rank 0 what each has measured itself.
 // Work is sleeping, so that it takes as long where there are fewer processors than threads.
 // `/* line of X */` marks the lines that a report has to name.
-#include <fcntl.h>
 #include <mpi.h>
 #include <omp.h>
 #include <stdio.h>
@@ -9,23 +8,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "without_processor.h"
+
 enum { kMostThreads = 16, kRounds = 40, kShort = 300 };
 
 static double now(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-// How long the calling thread has been ready without a processor; 0 where the kernel does not say.
-static double without_processor(void) {
-  char text[100];
-  unsigned long long ran_ns = 0, waited_ns = 0;
-  const int file = open("/proc/thread-self/schedstat", O_RDONLY);
-  const ssize_t bytes = read(file, text, sizeof text - 1);
-  close(file);
-  text[bytes > 0 ? bytes : 0] = '\0';
-  return sscanf(text, "%llu %llu", &ran_ns, &waited_ns) == 2 ? 1e-9 * (double)waited_ns : 0;
 }
 
 // Since the process began; 0 where the kernel does not say.
