@@ -200,9 +200,13 @@ class Faults(slurm.SlurmTest):
             self.assertEqual(len(left), 1, "nothing that the epilog could have ended")
             os.kill(left[0], signal.SIGKILL)
             self.await_(lambda: not stray(), "the end of a collector that was killed")
-            self.batch(f"python3 stray.py {collector}", options=["--clusterprof"])
-            # The epilog does not wait for what it started, where that takes longer.
-            self.await_(lambda: not stray(), "the end of the stray collector")
+            for look in ("quick", "slow"):
+                with self.subTest(look=look):
+                    if look == "slow":
+                        # The epilog does not wait for what it started, where that takes longer, and slurmd kills it.
+                        self.slow_down("/usr/bin/find")
+                    self.batch(f"python3 stray.py {collector}", options=["--clusterprof"])
+                    self.await_(lambda: not stray(), "the end of the stray collector")
 
     def test_a_node_that_hangs(self):
         hangs, empty, crashes = (os.path.join(self.directory, name) for name in ("hangs", "empty", "crashes"))
@@ -326,6 +330,15 @@ class Faults(slurm.SlurmTest):
             self.lost(signals, {})
         hidden = [name for name in os.listdir(self.directory) if name.startswith(".")]
         self.assertEqual(hidden, [])
+
+    def slow_down(self, program):
+        """Has this program begin a second late on all nodes, until the test's end."""
+        slow = self.write("slow-program", f"#!/bin/sh\nsleep 1\nexec {self.directory}/program \"$@\"\n")
+        shutil.copy(program, os.path.join(self.directory, "program"))
+        os.chmod(slow, 0o755)
+        for node in self.cluster.names:
+            self.cluster.on_node(node, "mount", "--bind", slow, program)
+            self.addCleanup(self.cluster.on_node, node, "umount", program)
 
     def kept(self):
         """What prologs have left on nodes."""
