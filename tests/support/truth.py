@@ -100,9 +100,9 @@ class TruthTest(recording.RecordingTest):
             with open(path, "a") as file:
                 file.write(json.dumps(dict(test=type(self).__name__, attempt=self.attempt, **values)) + "\n")
 
-    def recorded_truth(self, command, seconds_, options):
+    def recorded_truth(self, command, seconds_, options, **more):
         """Records `command seconds_`, which prints JSON at its end: returns that, the report, the call paths."""
-        done = self.record([*command, seconds_], options=options, timeout=120 + 3 * float(seconds_))
+        done = self.record([*command, seconds_], options=options, timeout=120 + 3 * float(seconds_), **more)
         self.assertEqual(done.returncode, 0, done.stderr.decode(errors="replace"))
         report = self.report()
         return json.loads(done.stdout), report, call_paths.read(os.path.join(self.directory, "run", "profile.h5"))

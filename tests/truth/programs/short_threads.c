@@ -20,12 +20,13 @@ static long long burn_ns, burnt_ns, unsampled_ns;
 
 void* burn(void* unused) {
   (void)unused;
-  const long long begin_ns = nanoseconds(CLOCK_MONOTONIC);
+  const long long begin_ns = nanoseconds(CLOCK_MONOTONIC), begin_cpu_ns = nanoseconds(CLOCK_THREAD_CPUTIME_ID);
   if (waits_for_all) pthread_barrier_wait(&all_have_begun);
   volatile unsigned long work = 0;
-  while (nanoseconds(CLOCK_THREAD_CPUTIME_ID) < burn_ns)
+  long long cpu_ns = 0;
+  while ((cpu_ns = nanoseconds(CLOCK_THREAD_CPUTIME_ID) - begin_cpu_ns) < burn_ns)
     for (int i = 0; i < 1000; ++i) work += i;
-  __atomic_add_fetch(&burnt_ns, nanoseconds(CLOCK_THREAD_CPUTIME_ID), __ATOMIC_RELAXED);
+  __atomic_add_fetch(&burnt_ns, cpu_ns, __ATOMIC_RELAXED);
   const long long left_ns = kPeriodNs - (nanoseconds(CLOCK_MONOTONIC) - begin_ns);
   if (left_ns > 0) __atomic_add_fetch(&unsampled_ns, left_ns, __ATOMIC_RELAXED);
   return NULL;
