@@ -81,11 +81,8 @@ class OneProcessor(recording.RecordingTest):
     LENGTH = 2.0
 
     def start(self, processor, run, other):
-        path = os.path.join(self.directory, "spin.py")
-        with open(path, "w") as file:
-            file.write(SPIN)
-        process = subprocess.Popen([recording.CLUSTERPROF, "-q", "-o", os.path.join(self.directory, run),
-                                    recording.PYTHON, path, str(processor), run + ".ready", other + ".ready", str(self.LENGTH)],
+        process = subprocess.Popen([recording.CLUSTERPROF, "-q", "-o", os.path.join(self.directory, run), recording.PYTHON,
+                                    "spin.py", str(processor), run + ".ready", other + ".ready", str(self.LENGTH)],
                                    cwd=self.directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    preexec_fn=before_others)
         self.addCleanup(process.communicate)
@@ -96,6 +93,8 @@ class OneProcessor(recording.RecordingTest):
         """A spinning thread's share is known to about half a period (5 ms) at either end of the 2 s and of Python's
         start, that is, 1 %; the tests allow 4. Half of the time of each is at stake."""
         processor = min(os.sched_getaffinity(0))
+        with open(os.path.join(self.directory, "spin.py"), "w") as file:
+            file.write(SPIN)
         started = [self.start(processor, run, other) for run, other in (("a", "b"), ("b", "a"))]
         for run, process in zip(("a", "b"), started):
             out, error = process.communicate(timeout=120)
