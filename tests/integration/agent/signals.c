@@ -561,8 +561,9 @@ static int do_sandbox_of_events(void) {
 /* Filters that kill for what the program itself does not do: how = 0, strict mode; 1, by prctl; 2, by
  * seccomp(2), for all threads, of which one runs; 3, the same for a process forked afterwards; 4, the same
  * where two threads fork often. */
-static _Atomic int leaves;
+static _Atomic int runs, leaves; /* runs: libc has made the calls with which a thread begins */
 static void* run_and_leave(void* unused) {
+  runs = 1;
   while (!leaves) spin_ms(1);
   past_libc(SYS_exit, 0, 0, 0); /* libc's way takes more calls */
   return unused;
@@ -587,6 +588,7 @@ static int fork_often(void) {
 }
 static _Atomic int may_fork, failed_forks;
 static void* fork_and_leave(void* unused) {
+  runs = 1;
   while (!may_fork) sink += 1;
   failed_forks += fork_often();
   past_libc(SYS_exit, 0, 0, 0);
@@ -612,6 +614,7 @@ static int do_sandbox(int how) {
   if (how == 1 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0) return 2;
   if (how >= 2) {
     if (pthread_create(&other, NULL, how == 4 ? fork_and_leave : run_and_leave, NULL) != 0) return 2;
+    while (!runs) sink += 1;
     spin_ms(50);
     if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) != 0) return 3;
   }
