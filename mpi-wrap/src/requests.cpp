@@ -318,7 +318,10 @@ void complete_one(const EndedCall& call, Request& request, const MPI_Status* sta
     return;
   } else if (request.kind == RequestKind::kSend) {
     if (request.cancel_tried && status != nullptr && status_cancelled(*status)) return retract_send(request);
-    if (!request.paused) write_event(call, wire::MpiEventKind::kSendDone, operation_of(request));
+    // Libraries have one handle for all sends that are complete when they return. One that began after this
+    // call is another thread's.
+    if (!request.paused && request.start_ns <= call.enter_ns)
+      write_event(call, wire::MpiEventKind::kSendDone, operation_of(request));
   } else if (request.kind == RequestKind::kCollective && !request.paused) {
     write_event(call, wire::MpiEventKind::kCollectiveDone, operation_of(request));
   }

@@ -530,7 +530,8 @@ class Waits(truth.TruthTest):
         self.assertEqual(len(report["nodes"]), 2)
         self.check(notes, report)
         self.check_doing(notes, report)
-        self.measured_below(report["wait_analysis"]["clock_error_s"], 20e-6, "clock error")
+        # Of milliseconds; 20 us where ranks need not wait for a processor to answer.
+        self.measured_below(report["wait_analysis"]["clock_error_s"], 2e-4, "clock error")
 
 
 if __name__ == "__main__":
