@@ -180,6 +180,26 @@ TEST_F(OpenRequests, OfAnEarlierRecordingAreNotPutBack) {
   EXPECT_EQ(claimed[1].request.key, 0u);
 }
 
+// Both libraries return one handle for all sends that are complete at once.
+TEST_F(OpenRequests, EndInNoCallThatBeganBeforeThem) {
+  const auto ring = std::make_unique<wire::MpiEventRing>();
+  const EndedCall call{&segment(), ring.get(), 10, 20, 0, 0};
+  for (const std::uint64_t start_ns : {15, 5}) {
+    Request send{};
+    send.key = 1;
+    send.kind = RequestKind::kSend;
+    send.active = true;
+    send.communicator = communicator_.get();
+    send.start_ns = start_ns;
+    track(send, nullptr);
+    const MPI_Request shared = handle(1);
+    Claimed claimed = {};
+    claim(&shared, 1, &claimed);
+    complete_claimed(call, 1, claimed, nullptr, Completion::kGood);
+    EXPECT_EQ(ring->written.load(), start_ns < 10 ? 1u : 0u);
+  }
+}
+
 TEST_F(OpenRequests, MayBeOfCommunicatorsThatAreForgotten) {
   constexpr HandleKey kKey = 500;
   bind(kKey, communicator_.get());
