@@ -11,6 +11,7 @@
 
 #include "base/standard_files.hpp"
 #include "base/write_all.hpp"
+#include "cli/execute.hpp"
 #include "cli/help.hpp"
 #include "cli/identity.hpp"
 #include "cli/install_layout.hpp"
@@ -34,6 +35,7 @@ int analyze(char** argv, const std::string& verb) {
                               : verb == "doctor"             ? layout.value().doctor()
                               : verb == "attach"             ? layout.value().attacher()
                                                              : layout.value().analyze;
+  if (program == layout.value().analyze) return execute_reader(program, argv);
   ::execv(program.c_str(), argv);
   say(program + ": " + std::strerror(errno));
   return kExitFailed;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
+#include "cli/execute.hpp"
 #include "cli/message.hpp"
 #include "cli/mpi_flavour.hpp"
 #include "cli/program_environment.hpp"
@@ -59,12 +60,6 @@ std::string read_all(int fd) {
     if (got <= 0) return text;
     text.append(buffer, static_cast<std::size_t>(got));
   }
-}
-
-int execute(const std::string& program, char* const* arguments) {
-  ::execv(program.c_str(), arguments);
-  say(program + ": " + std::strerror(errno));
-  return kExitFailed;
 }
 
 }  // namespace
@@ -159,14 +154,14 @@ int launch_merge(int argc, char** argv, const Environment& environment) {
   // Who knows no peers merges, and who has none to share MPI with, as under torchrun. (A name for the node,
   // which is what can be wrong, is of no use here.)
   if (!identity || !identity.value().has_peers || identity.value().launch != 0)
-    return execute(layout.value().analyze, argv);
+    return execute_reader(layout.value().analyze, argv);
 
   const bool speaks = identity.value().speaks_for_all();
   const MergeLaunch launch = choose_merge_program(layout.value(), environment, environment_of_parent());
   if (launch.program.empty()) {
     if (speaks) {
       say("merging in one process: " + launch.alone_because.text);
-      return execute(layout.value().analyze, argv);
+      return execute_reader(layout.value().analyze, argv);
     }
     // Should the others have the program, they will miss this node's.
     if (launch.alone_because.of_this_node && identity.value().speaks_for_node())
@@ -177,7 +172,7 @@ int launch_merge(int argc, char** argv, const Environment& environment) {
   std::string role = speaks ? "first" : "other";
   std::vector<char*> arguments(argv, argv + argc + 1);
   arguments.insert(arguments.begin() + 1, role.data());
-  return execute(launch.program, arguments.data());
+  return execute_reader(launch.program, arguments.data());
 }
 
 }  // namespace clusterprof::cli

@@ -352,7 +352,7 @@ class ReplayEngine {
   // When a moment of the run (run_ns) before event e of another lane is. False: that lane has not got there;
   // l is woken when it has.
   bool time_of(std::uint32_t l, std::uint32_t e, std::int64_t run_ns, Dependence& dependence) {
-    const std::uint32_t next = std::min(e, trace_.first_entered(trace_.lanes[trace_.events[e].lane], run_ns));
+    const std::uint32_t next = trace_.first_entered_until(e, run_ns);
     if (!entered(l, next, dependence)) return false;
     const Lane& lane = trace_.lanes[trace_.events[next].lane];
     const std::int64_t before_ns = costs_.before(lane, trace_.call_begin(next));

@@ -84,6 +84,16 @@ std::vector<std::uint32_t> sort_rows(std::vector<Row>& rows, Less less) {
   return place;
 }
 
+// Among events first .. end of a lane.
+template <typename Events>
+std::uint32_t first_entered_among(const Events& events, std::uint32_t first, std::uint32_t end,
+                                  std::int64_t time_ns) {
+  const auto found =
+      std::lower_bound(events.begin() + first, events.begin() + end, time_ns,
+                       [](const Event& event, std::int64_t ns) { return event.enter_ns < ns; });
+  return static_cast<std::uint32_t>(found - events.begin());
+}
+
 }  // namespace
 
 Sync sync_of(std::string_view op) {
@@ -113,11 +123,19 @@ const Lane* Trace::main_lane(const Lane& lane) const {
 }
 
 std::uint32_t Trace::first_entered(const Lane& lane, std::int64_t time_ns) const {
-  const auto first = events.begin() + lane.first, end = events.begin() + lane.end;
-  return static_cast<std::uint32_t>(
-      std::lower_bound(first, end, time_ns,
-                       [](const Event& event, std::int64_t ns) { return event.enter_ns < ns; }) -
-      events.begin());
+  return first_entered_among(events, lane.first, lane.end, time_ns);
+}
+
+std::uint32_t Trace::first_entered_until(std::uint32_t e, std::int64_t time_ns) const {
+  const std::uint32_t first = lanes[events[e].lane].first;
+  // Twice as far back each time, to one that was entered before.
+  std::uint32_t end = e;
+  for (std::uint32_t step = 1; end - first >= step; step *= 2) {
+    if (events[end - step].enter_ns < time_ns)
+      return first_entered_among(events, end - step + 1, end, time_ns);
+    end -= step;
+  }
+  return first_entered_among(events, first, end, time_ns);
 }
 
 std::span<const Pause> Trace::pauses_of(const Lane& lane) const {

@@ -178,6 +178,8 @@ struct Trace {
   [[nodiscard]] const Lane* main_lane(const Lane& lane) const;
   // The first event of the lane that was entered at that time or later; lane.end: none.
   [[nodiscard]] std::uint32_t first_entered(const Lane& lane, std::int64_t time_ns) const;
+  // The same of e's lane, but e if there is none before it; fast where it is near e.
+  [[nodiscard]] std::uint32_t first_entered_until(std::uint32_t e, std::int64_t time_ns) const;
   // Those of a lane, and from when to when one of them counts.
   [[nodiscard]] std::span<const Pause> pauses_of(const Lane& lane) const;
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> times_of(const Lane& lane, const Pause& pause) const;

@@ -109,7 +109,7 @@ class Search {
 
   // The call that a thread entered next after it had started an operation at that time.
   std::uint32_t call_after(std::uint32_t e, std::int64_t started_ns) const {
-    return std::min(e, trace_.first_entered(trace_.lanes[trace_.events[e].lane], started_ns));
+    return trace_.first_entered_until(e, started_ns);
   }
 
   std::optional<Wait> wait_of(std::uint32_t e) const {

@@ -7,6 +7,8 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <functional>
+#include <future>
 #include <limits>
 #include <map>
 #include <optional>
@@ -31,6 +33,7 @@
 #include "aggregator/whatif/teams.hpp"
 #include "aggregator/whatif/threads.hpp"
 #include "base/first_names.hpp"
+#include "base/workers.hpp"
 
 namespace clusterprof::aggregator::whatif {
 namespace {
@@ -638,9 +641,13 @@ struct WhatIf::State {
   void find_processors();
   void use_processors(const ChangedCosts& costs, const std::vector<double>& useful_ns,
                       Outcome& outcome) const;
-  [[nodiscard]] double processors_error_s(const Amounts& amounts, const Outcome& outcome) const;
+  // Whether processors that threads lacked may make a prediction wrong.
+  [[nodiscard]] bool is_short_of_processors() const { return !from_sums && lacked.main_s > 0; }
+  // `without`: with the change, if nobody waited for a processor between two calls.
+  [[nodiscard]] double processors_error_s(const Outcome& outcome, const Outcome& without) const;
   [[nodiscard]] double spread_s(const Outcome& outcome) const;
-  [[nodiscard]] double error_s(const Amounts& amounts, const Outcome& outcome) const;
+  [[nodiscard]] double error_s(const Amounts& amounts, const Outcome& outcome,
+                               const std::function<Outcome()>& without) const;
   template <typename Take>
   void for_each_stretch(const Take& take) const;
 };
@@ -1943,11 +1950,7 @@ void WhatIf::State::find_processors() {
 // processors; and for each call on the critical path how late a thread is that is woken up, which is another
 // time each time, and longer by the same share. What other threads of a rank wait is replayed nowhere. No
 // more than all waiting of the main threads.
-double WhatIf::State::processors_error_s(const Amounts& amounts, const Outcome& outcome) const {
-  if (from_sums || !(lacked.main_s > 0)) return lacked.main_s;
-  Amounts alone = amounts;
-  alone.own_processors = true;
-  const Outcome without = replay(alone);
+double WhatIf::State::processors_error_s(const Outcome& outcome, const Outcome& without) const {
   if (without.elapsed_s < 0) return lacked.main_s;
   double change = 0;
   for (std::size_t n = 0; n < outcome.nodes.size(); ++n)
@@ -1960,7 +1963,8 @@ double WhatIf::State::processors_error_s(const Amounts& amounts, const Outcome& 
   return std::min(lacked.main_s, gained_s * change + late_s + lacked.others_s);
 }
 
-double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) const {
+double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome,
+                              const std::function<Outcome()>& without) const {
   const auto part_of = [&](std::uint32_t path, double factor) {
     const auto has = [path](const auto& balance) { return !balance.inside.empty() && balance.inside[path]; };
     if (std::any_of(amounts.balances.begin(), amounts.balances.end(), has) ||
@@ -2079,8 +2083,10 @@ double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome) co
   const double of_length = represented.length_ns == 0 ? 0
                                                       : gain * static_cast<double>(represented.error_ns) /
                                                             static_cast<double>(represented.length_ns);
-  const double bound = std::min(helpers, elapsed_s) + left_out + blind +
-                       (gain > 0 ? processors_error_s(amounts, outcome) : 0) + outcome.limited_s +
+  double of_processors = 0;
+  if (gain > 0)
+    of_processors = is_short_of_processors() ? processors_error_s(outcome, without()) : lacked.main_s;
+  const double bound = std::min(helpers, elapsed_s) + left_out + blind + of_processors + outcome.limited_s +
                        outcome.apart_s + of_length;
   return random + std::abs(replayed.elapsed_s - elapsed_s) + bound;
 }
@@ -2093,9 +2099,7 @@ void WhatIf::add(shard::ShardData shard) {
   state_->merger.add(std::move(shard));
 }
 Result<void> WhatIf::prepare() { return state_->prepare(); }
-std::size_t WhatIf::replays_per_prediction() const {
-  return !state_->from_sums && state_->lacked.main_s > 0 ? 2 : 1;
-}
+std::size_t WhatIf::replays_per_prediction() const { return state_->is_short_of_processors() ? 2 : 1; }
 double WhatIf::elapsed_s() const { return state_->elapsed_s; }
 const Outcome& WhatIf::replayed() const { return state_->replayed; }
 bool WhatIf::is_from_sums() const { return state_->from_sums; }
@@ -2110,6 +2114,13 @@ std::optional<ReplayedStretches> WhatIf::stretches() const {
 Result<Prediction> WhatIf::predict(const std::vector<Change>& changes) const {
   const Result<Amounts> amounts = state_->amounts_of(changes);
   if (!amounts) return amounts.error();
+  // Both replays at once: only a change that gains nothing does without the second.
+  Amounts alone = amounts.value();
+  alone.own_processors = true;
+  const auto when = state_->is_short_of_processors() && useful_threads() > 1
+                        ? std::launch::async | std::launch::deferred
+                        : std::launch::deferred;
+  std::future<Outcome> without = std::async(when, [&] { return state_->replay(alone); });
   Prediction prediction;
   prediction.outcome = state_->outcome(amounts.value());
   if (prediction.outcome.elapsed_s < 0)
@@ -2117,7 +2128,7 @@ Result<Prediction> WhatIf::predict(const std::vector<Change>& changes) const {
                  ErrorKind::kNotFound};
   if (!(prediction.outcome.elapsed_s < kLongest_s))
     return Error{"nothing is predicted: with the change the run would take a century", ErrorKind::kNotFound};
-  prediction.error_s = state_->error_s(amounts.value(), prediction.outcome);
+  prediction.error_s = state_->error_s(amounts.value(), prediction.outcome, [&] { return without.get(); });
   return prediction;
 }
 

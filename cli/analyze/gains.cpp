@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
+#include <future>
 #include <iterator>
 #include <new>
 #include <optional>
@@ -15,6 +16,7 @@
 
 #include "aggregator/shard_files.hpp"
 #include "base/meminfo.hpp"
+#include "base/workers.hpp"
 #include "formats/shard/shard_reader.hpp"
 
 namespace clusterprof::cli {
@@ -60,9 +62,17 @@ std::string reason_of(const Error& error, std::string_view change = {}) {
 Result<void> read_and_prepare(const fs::path& run, WhatIf& whatif) {
   const Result<std::vector<fs::path>> shards = aggregator::list_shards(run);
   if (!shards) return shards.error();
-  for (const fs::path& path : shards.value()) {
-    Result<shard::ShardData> shard = shard::read_shard(path);
+  // The next one is read while one is taken.
+  const auto when = useful_threads() > 1 ? std::launch::async | std::launch::deferred : std::launch::deferred;
+  const auto read = [&](std::size_t i) {
+    return std::async(when, [&path = shards.value()[i]] { return shard::read_shard(path); });
+  };
+  std::future<Result<shard::ShardData>> next;
+  if (!shards.value().empty()) next = read(0);
+  for (std::size_t i = 0; i < shards.value().size(); ++i) {
+    Result<shard::ShardData> shard = next.get();
     if (!shard) return shard.error();
+    if (i + 1 < shards.value().size()) next = read(i + 1);
     whatif.add(std::move(shard).value());
   }
   return whatif.prepare();
