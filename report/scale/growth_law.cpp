@@ -17,7 +17,8 @@ namespace {
 // How much runs vary is known from few runs only. So it is estimated together with what is usual: runs of a
 // program on a shared machine vary by so large a share, as if that were known from so many runs.
 constexpr double kUsualNoise = 0.05, kUsualFreedom = 4;
-// Values that are next to nothing, as of MPI on one rank, vary by a share of the largest one.
+// Values that are next to nothing, as of MPI on one rank, vary by a share of the largest one; and where the
+// smallest size has one, growth begins there.
 constexpr double kSmallest = 0.01;
 // That a term's coefficient is above 0 by chance, one side of Student's distribution. With the number of
 // terms to choose from this makes one or two constants in a hundred look like growth
@@ -49,6 +50,7 @@ double value_of(Term term, double exponent, double size) {
 // The means of all sizes with their weights.
 struct Points {
   std::vector<double> sizes, means, weights;
+  double begin = 0;  // the size from which on terms count; 0: as they are
   std::size_t runs = 0;
   double within = 0;  // weighted squares of the runs' distances from the means of their sizes
 };
@@ -63,6 +65,7 @@ Points points_of(std::span<const SizeSample> samples) {
     points.runs += sample.values.size();
   }
   const double largest = *std::max_element(points.means.begin(), points.means.end());
+  if (points.means.front() <= kSmallest * largest) points.begin = points.sizes.front();
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const double deviation = kUsualNoise * std::max(points.means[i], kSmallest * largest);
     const double variance = deviation * deviation + samples[i].variance;
@@ -105,9 +108,15 @@ Fit fit(const Points& points, const std::vector<double>& terms,
   return result;
 }
 
+// What is subtracted from a term that grows, so that it is 0 where growth begins.
+double offset_of(const Points& points, Term term, double exponent) {
+  return points.begin == 0 || exponent < 0 ? 0 : value_of(term, exponent, points.begin);
+}
+
 std::vector<double> terms_of(const Points& points, Term term, double exponent) {
   std::vector<double> terms;
-  for (const double size : points.sizes) terms.push_back(value_of(term, exponent, size));
+  const double offset = offset_of(points, term, exponent);
+  for (const double size : points.sizes) terms.push_back(value_of(term, exponent, size) - offset);
   return terms;
 }
 
@@ -133,14 +142,17 @@ double error_of_prediction(const Points& points, const std::vector<double>& term
 struct Candidate {
   Law law;
   Fit fit;
-  double error = 0;  // squared
+  double offset = 0;  // of the term
+  double error = 0;   // squared
 };
 
 Candidate fitted(const Points& points, Term term, double exponent) {
   const std::vector<double> terms = terms_of(points, term, exponent);
   Candidate candidate;
   candidate.fit = fit(points, terms);
-  candidate.law = {term, exponent, candidate.fit.coefficient, candidate.fit.constant, 0, 0};
+  candidate.offset = offset_of(points, term, exponent);
+  const double constant = candidate.fit.constant - candidate.fit.coefficient * candidate.offset;
+  candidate.law = {term, exponent, candidate.fit.coefficient, constant, 0, 0};
   candidate.error = squared_error(points, terms, candidate.fit);
   return candidate;
 }
@@ -186,7 +198,9 @@ void find_exponents_of_constant(const Points& points, double scale, double quant
 
 }  // namespace
 
-double Law::at(double size) const { return constant + coefficient * value_of(term, exponent, size); }
+double Law::at(double size) const {
+  return std::max(constant + coefficient * value_of(term, exponent, size), 0.0);
+}
 
 FittedLaw::FittedLaw(std::span<const SizeSample> samples) {
   if (samples.size() < kLeastSizes) return;
@@ -222,7 +236,8 @@ FittedLaw::FittedLaw(std::span<const SizeSample> samples) {
   const double limit = least + quantile_ * quantile_ * scale_;
   for (const Candidate& candidate : tried)
     if (candidate.error <= limit)
-      allowed_.push_back({candidate.law, candidate.fit.sum_w, candidate.fit.sum_f, candidate.fit.sum_ff});
+      allowed_.push_back(
+          {candidate.law, candidate.offset, candidate.fit.sum_w, candidate.fit.sum_f, candidate.fit.sum_ff});
   if (!grows) {
     find_exponents_of_constant(points, scale_, quantile_, *law_);
     return;
@@ -245,7 +260,7 @@ Prediction FittedLaw::predict(double size) const {
   };
   reach(value, 0);
   for (const Allowed& allowed : allowed_) {
-    const double f = value_of(allowed.law.term, allowed.law.exponent, size);
+    const double f = value_of(allowed.law.term, allowed.law.exponent, size) - allowed.offset;
     const double determinant = allowed.sum_w * allowed.sum_ff - allowed.sum_f * allowed.sum_f;
     const double variance =
         determinant <= 0 ? 0 : (allowed.sum_ff - 2 * f * allowed.sum_f + f * f * allowed.sum_w) / determinant;

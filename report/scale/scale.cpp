@@ -27,10 +27,12 @@ constexpr double kSignificantShare = 1e-4;
 constexpr double kLeastLoss = 0.005;
 constexpr std::size_t kMostLosses = 300;
 constexpr double kTenth = 0.1;
-// The elapsed time is predicted from so many functions, and from those that have so much of a run. What the
-// others take has one law together.
+// The elapsed time is predicted from so many functions or call paths, and from those that have so much of a
+// run. What the others take has one law together.
 constexpr std::size_t kMostParts = 50;
 constexpr double kLeastPart = 0.005;
+// Call paths tell the measured times half as wrong as functions do: how runs vary makes no such difference.
+constexpr double kMuchBetter = 4;  // of squares
 constexpr double kPredicted[] = {2, 4, 8};
 
 using Value = std::optional<double>;
@@ -261,48 +263,81 @@ class Scaler {
     return result;
   }
 
-  // Some functions shrink, others grow, so no law fits the elapsed time. But it is the sum of what single
-  // functions take, which have laws.
+  // Some functions shrink, others grow, so no law fits the elapsed time. But it is the sum of what functions
+  // take by themselves, which have laws; unless many parts of the program call one (a sleep, a library). Then
+  // it is the sum of what call paths take, of which the short ones are not known.
   void find_laws_of_elapsed() {
     if (sizes_.size() < kLeastSizes) return;
-    const std::vector<PerRun> functions = self_times();
+    elapsed_parts_ = laws_of(function_times());
+    std::vector<FittedLaw> of_paths = laws_of(path_times());
+    if (kMuchBetter * squared_error(of_paths) < squared_error(elapsed_parts_))
+      elapsed_parts_ = std::move(of_paths);
+  }
+
+  // Of what the parts, a rank's times by run, take of the elapsed time; and of what is left.
+  [[nodiscard]] std::vector<FittedLaw> laws_of(const std::vector<PerRun>& times) const {
     std::vector<double> all(report_.runs.size());
-    for (const PerRun& times : functions)
-      for (std::size_t r = 0; r < all.size(); ++r) all[r] += times[r].value_or(0);
+    for (const PerRun& part : times)
+      for (std::size_t r = 0; r < all.size(); ++r) all[r] += part[r].value_or(0);
     PerRun rest = per_run([](const ScaledRun& run) { return Value(run.elapsed_s); });
     std::vector<std::pair<double, PerRun>> parts;  // with the largest share that it has in a run
-    for (const PerRun& times : functions) {
+    for (const PerRun& time : times) {
       std::pair<double, PerRun>& part = parts.emplace_back(0, PerRun(all.size()));
       for (std::size_t r = 0; r < all.size(); ++r) {
-        const double share = all[r] > 0 ? times[r].value_or(0) / all[r] : 0;
+        const double share = all[r] > 0 ? std::max(time[r].value_or(0), 0.0) / all[r] : 0;
         part.first = std::max(part.first, share);
         part.second[r] = share * report_.runs[r].elapsed_s;
       }
     }
     std::stable_sort(parts.begin(), parts.end(),
                      [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::vector<FittedLaw> laws;
     for (std::size_t i = 0; i < std::min(parts.size(), kMostParts); ++i) {
-      const auto& [share, times] = parts[i];
+      const auto& [share, part] = parts[i];
       if (share < kLeastPart) break;
-      for (std::size_t r = 0; r < all.size(); ++r) *rest[r] = std::max(0.0, *rest[r] - *times[r]);
-      elapsed_parts_.emplace_back(samples(times, true));
+      for (std::size_t r = 0; r < all.size(); ++r) *rest[r] = std::max(0.0, *rest[r] - *part[r]);
+      laws.emplace_back(samples(part, true));
     }
-    elapsed_parts_.emplace_back(samples(rest, false));
+    laws.emplace_back(samples(rest, false));
+    return laws;
+  }
+
+  // Relative, of the elapsed times that were measured.
+  [[nodiscard]] double squared_error(const std::vector<FittedLaw>& laws) const {
+    double sum = 0;
+    for (const ScaledRun& run : report_.runs)
+      if (run.elapsed_s > 0) sum += std::pow(sum_at(laws, run.size) / run.elapsed_s - 1, 2);
+    return sum;
+  }
+
+  // What functions take by themselves.
+  [[nodiscard]] std::vector<PerRun> function_times() const {
+    std::vector<PerRun> result;
+    for (JoinedRow& joined : join_rows(facts(), DiffTable::kFunctions))
+      for (JoinedColumn& column : joined.columns)
+        if (column.measured.key == "self_s") result.push_back(std::move(column.values));
+    return result;
+  }
+
+  // What call paths take that no run leaves out as too short, with those below them that one does.
+  [[nodiscard]] std::vector<PerRun> path_times() const {
+    const std::vector<PathNode> nodes = joined_tree();
+    std::vector<PerRun> result(nodes.size());
+    for (std::size_t n = 0; n < nodes.size(); ++n) {
+      if (!nodes[n].is_in_all()) continue;
+      result[n] = nodes[n].times;
+      if (nodes[n].parent == shard::kNone) continue;
+      PerRun& caller = result[nodes[n].parent];  // it is in all, too
+      for (std::size_t r = 0; r < caller.size(); ++r) *caller[r] -= *nodes[n].times[r];
+    }
+    std::erase_if(result, [](const PerRun& times) { return times.empty(); });
+    return result;
   }
 
   [[nodiscard]] std::vector<const RunFacts*> facts() const {
     std::vector<const RunFacts*> facts;
     for (const ScaledRun& run : report_.runs) facts.push_back(&run.facts);
     return facts;
-  }
-
-  // Of all functions, by run.
-  [[nodiscard]] std::vector<PerRun> self_times() const {
-    std::vector<PerRun> result;
-    for (JoinedRow& joined : join_rows(facts(), DiffTable::kFunctions))
-      for (JoinedColumn& column : joined.columns)
-        if (column.measured.key == "self_s") result.push_back(std::move(column.values));
-    return result;
   }
 
   [[nodiscard]] std::optional<Prediction> elapsed_at(double size) const {
@@ -322,9 +357,9 @@ class Scaler {
   }
 
   // The same without limits, which take long to find.
-  [[nodiscard]] double elapsed_value_at(double size) const {
+  [[nodiscard]] static double sum_at(const std::vector<FittedLaw>& laws, double size) {
     double sum = 0;
-    for (const FittedLaw& part : elapsed_parts_)
+    for (const FittedLaw& part : laws)
       if (part.law()) sum += part.law()->at(size);
     return sum;
   }
@@ -391,7 +426,7 @@ class Scaler {
   }
 
   [[nodiscard]] double share_of(const Law& law, double size) const {
-    const double elapsed_s = elapsed_value_at(size);
+    const double elapsed_s = sum_at(elapsed_parts_, size);
     return elapsed_s > 0 ? std::clamp(law.at(size) / elapsed_s, 0.0, 1.0) : 0;
   }
 
@@ -476,7 +511,9 @@ class Scaler {
   struct PathNode {
     std::uint32_t parent = shard::kNone;
     const CallTreeRow* row = nullptr;
-    PerRun times;  // of a rank
+    PerRun times;           // of a rank
+    std::vector<bool> has;  // per run: a row
+    [[nodiscard]] bool is_in_all() const { return std::find(has.begin(), has.end(), false) == has.end(); }
   };
 
   // Rows of different runs are the same where the functions from the outermost on are.
@@ -497,9 +534,10 @@ class Scaler {
             known_nodes.try_emplace({parent, row.fold, row.kind, row.name, std::string(base_name(place))},
                                     static_cast<std::uint32_t>(nodes.size()));
         node_of[i] = found->second;
-        if (is_new) nodes.push_back({parent, &row, absent});
-        Value& time = nodes[found->second].times[r];
-        time = time.value_or(0) + row.main_total_s / ranks(run);
+        if (is_new) nodes.push_back({parent, &row, absent, std::vector<bool>(absent.size())});
+        PathNode& node = nodes[found->second];
+        node.times[r] = node.times[r].value_or(0) + row.main_total_s / ranks(run);
+        node.has[r] = true;
       }
     }
     return nodes;

@@ -127,6 +127,39 @@ TEST(GrowthLaw, FewSizesTellWhatIsClear) {
   }
 }
 
+// As of MPI, which a single rank hardly needs. A power of p without a constant, or log p, would be the only
+// laws that are next to nothing there. With four sizes, p^1.5 - 1 may also be p log p.
+TEST(GrowthLaw, WhatBeginsWithTheSecondRank) {
+  constexpr Known kFromNothing[] = {
+      {"log p", 0, [](double p) { return 1e-4 + 0.1 * std::log2(p); }},
+      {"p - 1", 1, [](double p) { return 1e-4 + 0.05 * (p - 1); }},
+      {"p^1.5 - 1", 1.5, [](double p) { return 1e-4 + 0.02 * (p * std::sqrt(p) - 1); }},
+      {"p^2 - 1", 2, [](double p) { return 1e-4 + 0.02 * (p * p - 1); }},
+  };
+  for (const double last : {64.0, 8.0})
+    for (const Known& known : kFromNothing) {
+      const std::vector<double> sizes = doubled(1, last);
+      const bool is_clear = last > 8 || known.exponent != 1.5;
+      Draws draws(19);
+      int right = 0, covered = 0, predicted = 0;
+      for (int i = 0; i < kDraws; ++i) {
+        const FittedLaw fitted(draws.draw(sizes, 3, known.at));
+        ASSERT_TRUE(fitted.law());
+        const Law& law = *fitted.law();
+        if (std::abs(law.exponent - known.exponent) <= (is_clear ? 0.25 : 0.5)) ++right;
+        if (law.least_exponent <= known.exponent + 1e-9 && law.most_exponent >= known.exponent - 1e-9)
+          ++covered;
+        EXPECT_LE(law.at(1), 0.01 * known.at(last));
+        const Prediction prediction = fitted.predict(2 * last);
+        const double run = draws.noisy(known.at(2 * last));
+        if (prediction.low <= run && run <= prediction.high) ++predicted;
+      }
+      EXPECT_GE(right, kNinety) << known.name << ", up to " << last;
+      EXPECT_GE(covered, kNinety) << known.name << ", up to " << last;
+      EXPECT_GE(predicted, kNinety) << known.name << ", up to " << last;
+    }
+}
+
 TEST(GrowthLaw, MoreRunsNarrowTheLimits) {
   Draws draws(17);
   const auto law = [](double p) { return 1 + 0.2 * p; };
@@ -141,6 +174,14 @@ TEST(GrowthLaw, MoreRunsNarrowTheLimits) {
 TEST(GrowthLaw, ExactValues) {
   std::vector<SizeSample> samples;
   for (const double size : doubled(2, 64)) samples.push_back({size, {0.5 + 0.25 * size}, 0});
+  std::vector<SizeSample> from_nothing;
+  for (const double size : doubled(1, 64)) from_nothing.push_back({size, {0.05 * (size - 1)}, 0});
+  const FittedLaw less_one(from_nothing);
+  ASSERT_TRUE(less_one.law());
+  EXPECT_EQ(less_one.law()->exponent, 1);
+  EXPECT_NEAR(less_one.law()->coefficient, 0.05, 1e-9);
+  EXPECT_NEAR(less_one.law()->constant, -0.05, 1e-9);
+  EXPECT_EQ(less_one.law()->at(0.5), 0);
   const FittedLaw fitted(samples);
   ASSERT_TRUE(fitted.law());
   EXPECT_EQ(fitted.law()->term, Term::kPower);

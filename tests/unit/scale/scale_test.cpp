@@ -147,6 +147,33 @@ TEST(Scale, PredictsElapsedTime) {
   EXPECT_GT(report.predictions[0].elapsed_s.high, 62.5);
 }
 
+// The sleep by itself takes 16.45, 8.9, 5.8 and 5.6 s, which no law tells. Besides there are call paths that
+// are too short for a law of their own, and at the smallest size also for a row.
+TEST(Scale, PredictsByCallPathsWhereManyCallAFunction) {
+  const auto run = [](std::uint32_t ranks) {
+    ProfileBuilder b(ranks);
+    b.data.run.id = "run-" + std::to_string(ranks);
+    const auto main = b.python("<module>", "/home/a/train.py", 90, 1);
+    const auto shrinking = b.python("shrinking", "/home/a/train.py", 13, 10);
+    const auto growing = b.python("growing", "/home/a/train.py", 23, 20);
+    const auto sleep = b.python("sleep", "/usr/lib/python3.11/nap.py", 3, 1);
+    const std::uint64_t shrinking_ms = 16000 / ranks, growing_ms = 500 * ranks;
+    constexpr std::uint64_t kShort = 40;
+    for (std::uint32_t r = 0; r < ranks; ++r) {
+      b.sampled(r, b.path({main, shrinking, sleep}), Category::kPython, shrinking_ms);
+      b.sampled(r, b.path({main, growing, sleep}), Category::kPython, growing_ms * 9 / 10);
+      for (std::uint64_t i = 0; i < kShort; ++i)
+        b.sampled(r, b.path({main, growing, b.python("f" + std::to_string(i), "/home/a/train.py", 30, 30)}),
+                  Category::kPython, growing_ms / 10 / kShort);
+    }
+    b.lasts(shrinking_ms + growing_ms);
+    return std::move(b.data);
+  };
+  const ScaleReport report = scale(kept({run(1), run(2), run(4), run(8)}), kByRanks, {16});
+  ASSERT_EQ(report.predictions.size(), 1u);
+  EXPECT_NEAR(report.predictions[0].elapsed_s.value, 1 + 8, 0.3);
+}
+
 // Four ranks on the first node, eight on each of the others.
 TEST(Scale, PredictedEfficiencyIsThatOfProcessors) {
   const SizeOf nodes = *parse_size_of("nodes");
