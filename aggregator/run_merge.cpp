@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <functional>
 #include <future>
 #include <map>
@@ -942,19 +943,23 @@ void RunMerge::write_rest() {
     kept.get();
     return;
   }
+  std::exception_ptr analysis_error;  // of want of memory, which is no fault of the file
+  const auto report = [&] {
+    try {
+      return kept.get();
+    } catch (...) {
+      analysis_error = std::current_exception();
+      throw;
+    }
+  };
   std::vector<profile::Source> sources;
   for (const Shard& row : plan_.shards) sources.push_back({row.name, row.state.size_bytes, !row.left_out});
-  const Result<void> written = writer_->finish({.head = union_.head,
-                                                .statistics = statistics,
-                                                .sources = sources,
-                                                .report = [&kept] { return kept.get(); },
-                                                .gains =
-                                                    [this] {
-                                                      return options_.observer != nullptr
-                                                                 ? options_.observer->gains()
-                                                                 : std::optional<profile::Gains>{};
-                                                    }});
+  const Result<void> written = writer_->finish(
+      {.head = union_.head, .statistics = statistics, .sources = sources, .report = report, .gains = [this] {
+         return options_.observer != nullptr ? options_.observer->gains() : std::optional<profile::Gains>{};
+       }});
   writer_.reset();
+  if (analysis_error) std::rethrow_exception(analysis_error);
   if (kept.valid()) kept.get();
   if (written) return date_as_shards();
   report_.write_error = written.error();

@@ -33,7 +33,6 @@
 #include "aggregator/whatif/teams.hpp"
 #include "aggregator/whatif/threads.hpp"
 #include "base/first_names.hpp"
-#include "base/workers.hpp"
 
 namespace clusterprof::aggregator::whatif {
 namespace {
@@ -572,6 +571,7 @@ struct WhatIf::State {
   ForkJoin fork_join;
   std::vector<std::vector<ForkJoin::Window>> windows;  // per rank: what is replayed of its main thread
   bool from_sums = false;
+  std::size_t threads = 1;
   double elapsed_s = 0, period_s = 0;
   std::vector<double> processors;       // of nodes, for replays of changes; 0: not known
   std::vector<double> wanted_in_calls;  // per rank: wanted_in_mpi()
@@ -2091,7 +2091,7 @@ double WhatIf::State::error_s(const Amounts& amounts, const Outcome& outcome,
   return random + std::abs(replayed.elapsed_s - elapsed_s) + bound;
 }
 
-WhatIf::WhatIf() : state_(std::make_unique<State>()) {}
+WhatIf::WhatIf(std::size_t threads) : state_(std::make_unique<State>()) { state_->threads = threads; }
 WhatIf::~WhatIf() = default;
 
 void WhatIf::add(shard::ShardData shard) {
@@ -2114,10 +2114,10 @@ std::optional<ReplayedStretches> WhatIf::stretches() const {
 Result<Prediction> WhatIf::predict(const std::vector<Change>& changes) const {
   const Result<Amounts> amounts = state_->amounts_of(changes);
   if (!amounts) return amounts.error();
-  // Both replays at once: only a change that gains nothing does without the second.
+  // Only a change that gains nothing does without the second replay.
   Amounts alone = amounts.value();
   alone.own_processors = true;
-  const auto when = state_->is_short_of_processors() && useful_threads() > 1
+  const auto when = state_->is_short_of_processors() && state_->threads > 1
                         ? std::launch::async | std::launch::deferred
                         : std::launch::deferred;
   std::future<Outcome> without = std::async(when, [&] { return state_->replay(alone); });

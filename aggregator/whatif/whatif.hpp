@@ -59,10 +59,11 @@ struct Prediction {
   double error_s = 0;  // half the width of a 95 % interval
 };
 
-// Takes the shards of one run, then predicts. Not thread-safe.
+// Takes the shards of one run, then predicts. Not thread-safe. With two `threads` or more, two replays run at
+// a time, which takes their memory twice.
 class WhatIf {
  public:
-  WhatIf();
+  explicit WhatIf(std::size_t threads = 1);
   ~WhatIf();
   WhatIf(const WhatIf&) = delete;
   WhatIf& operator=(const WhatIf&) = delete;

@@ -59,7 +59,7 @@ std::string reason_of(const Error& error, std::string_view change = {}) {
   return std::string(reason);
 }
 
-Result<void> read_and_prepare(const fs::path& run, WhatIf& whatif) {
+Result<void> read_and_prepare(const fs::path& run, std::size_t threads, WhatIf& whatif) {
   const Result<std::vector<fs::path>> shards = aggregator::list_shards(run);
   if (!shards) return shards.error();
   // The next one is read while one is taken.
@@ -114,7 +114,7 @@ Result<void> read_shards_of(const fs::path& run, std::uint64_t most_events, What
                      " at most, as each needs about " + std::to_string(kEventBytes) +
                      " bytes of the memory that is available: --max-events sets another limit",
                  ErrorKind::kNotFound};
-  return read_and_prepare(run, whatif);
+  return read_and_prepare(run, useful_threads(), whatif);
 }
 
 profile::Gains gains_of(const WhatIf& whatif, const std::vector<report::GainCandidate>& candidates,
@@ -184,8 +184,8 @@ profile::Gains predict_while_merging(const fs::path& run, const report::Analysis
     return gains;
   }
   try {
-    WhatIf whatif;
-    if (const Result<void> read = read_and_prepare(run, whatif); !read) {
+    WhatIf whatif;  // with one thread: the memory that a job has left may be little
+    if (const Result<void> read = read_and_prepare(run, 1, whatif); !read) {
       // Messages on files name them, and a run may be moved.
       gains.refused =
           read.error().kind == ErrorKind::kNotFound ? reason_of(read.error()) : "a shard cannot be read";

@@ -12,6 +12,7 @@
 
 #include "aggregator/whatif/whatif.hpp"
 #include "base/base_name.hpp"
+#include "base/workers.hpp"
 #include "cli/analyze/gains.hpp"
 #include "cli/analyze/output.hpp"
 #include "cli/analyze/run_lookup.hpp"
@@ -170,7 +171,7 @@ int whatif(const WhatIfOptions& options) {
   }
   const Result<fs::path> directory = run_directory(options.run);
   if (!directory) return complain(directory.error());
-  WhatIf whatif;
+  WhatIf whatif(useful_threads());
   const std::uint64_t most = options.max_events == 0 ? most_events() : options.max_events;
   if (const Result<void> read = read_shards_of(directory.value(), most, whatif); !read)
     return complain(read.error());

@@ -341,7 +341,7 @@ class Merge(Analyze):
         done = self.analyze("banner", "run", "--memory", str(31 << 20))
         self.assertEqual(done.stderr.decode(), text)
         self.assertFalse(os.path.exists(os.path.join(self.run_, "profile.h5")))
-        for mib in (32, 34, 36, 40, 44, 48, 56, 64, 80, 96, 128):
+        for mib in (32, 33, 34, 35, 36, 37, 38, 40, 44, 48, 56, 64, 80, 96, 128):
             with self.subTest(mib=mib):
                 shown = self.analyze("banner", "run", "--memory", str(mib << 20)).stderr.decode()
                 self.assertTrue(shown.endswith(text) or "64 ranks on 8 nodes" in shown, shown)

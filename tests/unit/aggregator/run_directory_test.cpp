@@ -12,6 +12,7 @@
 #include <chrono>
 #include <ctime>
 #include <fstream>
+#include <new>
 #include <optional>
 #include <set>
 #include <string>
@@ -321,6 +322,27 @@ TEST_F(RunDirectoryTest, LostRanksMakeARunIncomplete) {
   const ShardData merged = load_run(run_).value();
   EXPECT_FALSE(merged.run.complete);
   EXPECT_TRUE(merged.run.notes.empty());
+}
+
+// The profile can be written, but the analysis that is to be in it is not there: that is no damage of a file.
+TEST_F(RunDirectoryTest, AnAnalysisWithoutMemoryIsNoErrorOfTheFile) {
+  class Greedy final : public RankObserver {
+   public:
+    void begin(const ShardData&) override {}
+    void add(const shard::RankRows&) override {}
+    [[nodiscard]] Bytes state() const override { return {}; }
+    [[nodiscard]] Result<void> absorb(std::span<const std::byte>) override { return {}; }
+    [[nodiscard]] Bytes finish() override { throw std::bad_alloc(); }
+  };
+  write_shards(2);
+  for (const std::size_t threads : {1u, 2u}) {
+    Greedy observer;
+    MergeOptions options;
+    options.observer = &observer, options.threads = threads;
+    EXPECT_THROW((void)merge_run(run_, options), std::bad_alloc) << threads;
+    for (const fs::directory_entry& entry : fs::directory_iterator(run_))
+      EXPECT_TRUE(entry.path().filename().string().starts_with("node-")) << entry.path();
+  }
 }
 
 TEST_F(RunDirectoryTest, MergesAndStores) {
