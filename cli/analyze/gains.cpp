@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <fstream>
 #include <future>
 #include <iterator>
@@ -62,17 +63,15 @@ std::string reason_of(const Error& error, std::string_view change = {}) {
 Result<void> read_and_prepare(const fs::path& run, std::size_t threads, WhatIf& whatif) {
   const Result<std::vector<fs::path>> shards = aggregator::list_shards(run);
   if (!shards) return shards.error();
-  // The next one is read while one is taken.
-  const auto when = useful_threads() > 1 ? std::launch::async | std::launch::deferred : std::launch::deferred;
-  const auto read = [&](std::size_t i) {
-    return std::async(when, [&path = shards.value()[i]] { return shard::read_shard(path); });
-  };
-  std::future<Result<shard::ShardData>> next;
-  if (!shards.value().empty()) next = read(0);
-  for (std::size_t i = 0; i < shards.value().size(); ++i) {
-    Result<shard::ShardData> shard = next.get();
+  // While one is taken, the next ones are read.
+  const auto when = threads > 1 ? std::launch::async | std::launch::deferred : std::launch::deferred;
+  std::deque<std::future<Result<shard::ShardData>>> read;
+  for (std::size_t taken = 0, next = 0; taken < shards.value().size(); ++taken) {
+    for (; next < std::min(taken + threads, shards.value().size()); ++next)
+      read.push_back(std::async(when, [&path = shards.value()[next]] { return shard::read_shard(path); }));
+    Result<shard::ShardData> shard = read.front().get();
+    read.pop_front();
     if (!shard) return shard.error();
-    if (i + 1 < shards.value().size()) next = read(i + 1);
     whatif.add(std::move(shard).value());
   }
   return whatif.prepare();
