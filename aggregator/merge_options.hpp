@@ -38,9 +38,9 @@ class RankObserver {
 
 // Progress of one member's work.
 struct MergeProgress {
-  enum class Phase { kHeads, kRows, kWriting } phase = Phase::kHeads;
+  enum class Phase { kHeads, kEvents, kRows, kWriting } phase = Phase::kHeads;
   std::size_t done = 0, all = 0;  // shards; kWriting: blocks
-  double share = 0;               // 0..1 of all the work, by bytes
+  double share = 0;               // 0..1 of all the work, by bytes; that on MPI events has no share
 };
 
 struct MergeOptions {

@@ -582,6 +582,7 @@ void RunMerge::analyse_waiting(const std::vector<Facts>& facts) {
   for (std::uint32_t i = 0; i < plan_.shards.size() && !is_lost(); ++i) {
     const Shard& row = plan_.shards[i];
     if (row.left_out) continue;
+    progress(MergeProgress::Phase::kEvents, i, plan_.shards.size(), kShareOfHeads);
     Result<ShardData> data = shard::read_shard_events(path_of(i), level);
     if (!data) {
       fail_to_read(i, data.error());

@@ -37,6 +37,8 @@ std::string doing(const aggregator::MergeProgress& progress) {
   switch (progress.phase) {
     case Phase::kHeads:
       return "heads of shards, " + part;
+    case Phase::kEvents:
+      return "MPI events of shards, " + part;
     case Phase::kRows:
       return "shards, " + part;
     case Phase::kWriting:
@@ -49,13 +51,19 @@ std::string doing(const aggregator::MergeProgress& progress) {
 
 std::string MergeBar::update(const aggregator::MergeProgress& progress, Clock::time_point now) {
   const double elapsed_s = Seconds(now - start_).count();
+  const double share = std::clamp(progress.share, 0.0, 1.0);
+  if (progress.phase != phase_) {
+    if (phase_) phase_start_ = now, phase_share_ = share;
+    phase_ = progress.phase;
+  }
   if (now - start_ < (style_.terminal ? kSoon : kSoonElsewhere) ||
       now - shown_ < (style_.terminal ? kBetween : kBetweenLines))
     return {};
-  const double share = std::clamp(progress.share, 0.0, 1.0);
   const std::string percent = std::to_string(static_cast<int>(share * 100)) + " %";
-  const std::string left = share > 0.001 ? duration(elapsed_s * (1 - share) / share) + " left"
-                                         : std::string("time left not known");
+  // How long MPI events take says nothing about the rest.
+  const double done = share - phase_share_, phase_s = Seconds(now - phase_start_).count();
+  const std::string left =
+      done > 0.001 ? duration(phase_s * (1 - share) / done) + " left" : std::string("time left not known");
   if (!style_.terminal) {
     const int tenths = static_cast<int>(share * 10);
     if (tenths <= tenths_ || tenths == 10) return {};

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 
 #include "aggregator/run_directory.hpp"
@@ -20,7 +21,8 @@ class MergeBar {
     bool colour = false;
     std::size_t columns = 80;
   };
-  MergeBar(const Style& style, Clock::time_point start) : style_(style), start_(start), shown_(start) {}
+  MergeBar(const Style& style, Clock::time_point start)
+      : style_(style), start_(start), shown_(start), phase_start_(start) {}
 
   [[nodiscard]] std::string update(const aggregator::MergeProgress& progress, Clock::time_point now);
   [[nodiscard]] std::string finish();
@@ -30,6 +32,10 @@ class MergeBar {
   Clock::time_point start_, shown_;  // shown: when something was written last
   bool visible_ = false;
   int tenths_ = 0;  // said so far
+  // What is done now, and when and at which share that began.
+  std::optional<aggregator::MergeProgress::Phase> phase_;
+  Clock::time_point phase_start_;
+  double phase_share_ = 0;
 };
 
 // The same on this process's stderr.

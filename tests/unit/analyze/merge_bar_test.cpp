@@ -81,6 +81,19 @@ TEST(MergeBar, PrintsALinePerTenthWithoutATerminal) {
   EXPECT_LE(written({false, false, 80}, 4s, 1000).size(), 2u);  // not a line per tenth of a second
 }
 
+// Heads take 10 s, MPI events a minute, and the rest 40 s.
+TEST(MergeBar, TimeLeftIsByThePhase) {
+  MergeBar bar({false, false, 80}, kStart);
+  EXPECT_EQ(bar.update({Phase::kHeads, 5, 10, 0.1}, kStart + 5s),
+            "clusterprof: merging: 10 % after 5 s, 45 s left\n");
+  EXPECT_EQ(bar.update({Phase::kEvents, 0, 10, 0.2}, kStart + 10s),
+            "clusterprof: merging: 20 % after 10 s, time left not known\n");
+  EXPECT_EQ(bar.update({Phase::kEvents, 9, 10, 0.2}, kStart + 60s), "");
+  EXPECT_EQ(bar.update({Phase::kRows, 0, 10, 0.2}, kStart + 70s), "");
+  EXPECT_EQ(bar.update({Phase::kRows, 5, 10, 0.6}, kStart + 90s),
+            "clusterprof: merging: 60 % after 90 s, 20 s left\n");
+}
+
 TEST(MergeBar, ShowsLongTimes) {
   MergeBar bar({false, false, 80}, kStart);
   EXPECT_EQ(bar.update({Phase::kRows, 1, 10, 0.1}, kStart + 1000s),
