@@ -62,6 +62,7 @@ struct attempt {
   long result;
   int error;
   double ms, starting_lacked_ms, waiting_lacked_ms, releasing_lacked_ms;
+  int has_ended;
 };
 struct way {
   const char* name;
@@ -165,10 +166,6 @@ static long by_inotify(struct attempt* a) {
 }
 static long by_signalfd(struct attempt* a) {
   struct signalfd_siginfo info;
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGRTMIN + 5);
-  pthread_sigmask(SIG_BLOCK, &set, NULL);
   return read(a->fds[0], &info, sizeof info);
 }
 static void send_signalfd(struct attempt* a) { pthread_kill(a->thread, SIGRTMIN + 5); }
@@ -703,8 +700,16 @@ static void on_own(int signal) {
   (void)signal;
   ++own_signals;
 }
-static void kill_it(struct attempt* a) { pthread_kill(a->thread, SIGUSR1); }
-static void kill_softly(struct attempt* a) { pthread_kill(a->thread, SIGUSR2); }
+/* More than once: without a processor the thread may not have come to its wait. */
+static void kill_until_it_ends(struct attempt* a, int number) {
+  static const struct timespec soon = {0, 20000000};
+  do {
+    pthread_kill(a->thread, number);
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &soon, NULL);
+  } while (!__atomic_load_n(&a->has_ended, __ATOMIC_ACQUIRE));
+}
+static void kill_it(struct attempt* a) { kill_until_it_ends(a, SIGUSR1); }
+static void kill_softly(struct attempt* a) { kill_until_it_ends(a, SIGUSR2); }
 static long by_pause(struct attempt* a) {
   (void)a;
   return pause();
@@ -724,13 +729,12 @@ static long by_restarted_read(
   return read(a->fds[0], a->bytes, 8);
 }
 static void kill_softly_and_put(struct attempt* a) {
-  kill_softly(a);
+  pthread_kill(a->thread, SIGUSR2);
   put(a);
 }
 static void wait_set(sigset_t* set) {
   sigemptyset(set);
   sigaddset(set, SIGRTMIN + 6);
-  pthread_sigmask(SIG_BLOCK, set, NULL);
 }
 static void send_wanted(struct attempt* a) { pthread_kill(a->thread, SIGRTMIN + 6); }
 static long by_sigtimedwait(struct attempt* a) {
@@ -855,6 +859,7 @@ static void* try_it(void* given) {
   errno = 0;
   a->result = a->way->wait(a);
   a->error = a->result < 0 ? errno : 0;
+  __atomic_store_n(&a->has_ended, 1, __ATOMIC_RELEASE);
   a->ms = now_ms(CLOCK_MONOTONIC) - start;
   a->waiting_lacked_ms = waited_for_processor_ms() - lacked;
   return NULL;
@@ -878,6 +883,12 @@ int main(int argc, char** argv) {
   sigaction(SIGUSR1, &action, NULL);
   action.sa_flags = SA_RESTART;
   sigaction(SIGUSR2, &action, NULL);
+  /* Threads that wait for these in a call inherit that: one that comes before the call stays pending. */
+  sigset_t awaited;
+  sigemptyset(&awaited);
+  sigaddset(&awaited, SIGRTMIN + 5);
+  sigaddset(&awaited, SIGRTMIN + 6);
+  pthread_sigmask(SIG_BLOCK, &awaited, NULL);
 
   enum { kAtOnce = 22 };
   for (int first = 0; first < kCount; first += kAtOnce) {
@@ -904,8 +915,8 @@ int main(int argc, char** argv) {
     }
     for (int i = first; i < end; ++i) {
       if (!chosen[i]) continue;
+      pthread_join(releasers[i], NULL); /* first: it sends signals to the other one */
       pthread_join(attempts[i].thread, NULL);
-      pthread_join(releasers[i], NULL);
       if (attempts[i].path[0] != 0 && unlink(attempts[i].path) != 0) rmdir(attempts[i].path);
     }
   }
