@@ -40,7 +40,7 @@ class RankObserver {
 struct MergeProgress {
   enum class Phase { kHeads, kEvents, kRows, kWriting } phase = Phase::kHeads;
   std::size_t done = 0, all = 0;  // shards; kWriting: blocks
-  double share = 0;               // 0..1 of all the work, by bytes; that on MPI events has no share
+  double share = 0;               // 0..1 of all the work, by bytes; reading MPI events is not counted
 };
 
 struct MergeOptions {

@@ -944,7 +944,7 @@ void RunMerge::write_rest() {
     kept.get();
     return;
   }
-  std::exception_ptr analysis_error;  // of want of memory, which is no fault of the file
+  std::exception_ptr analysis_error;  // usually bad_alloc: no error of the file
   const auto report = [&] {
     try {
       return kept.get();

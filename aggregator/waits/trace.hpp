@@ -178,7 +178,7 @@ struct Trace {
   [[nodiscard]] const Lane* main_lane(const Lane& lane) const;
   // The first event of the lane that was entered at that time or later; lane.end: none.
   [[nodiscard]] std::uint32_t first_entered(const Lane& lane, std::int64_t time_ns) const;
-  // The same of e's lane, but e if there is none before it; fast where it is near e.
+  // The same in e's lane, but never later than e. Fast if it is near e.
   [[nodiscard]] std::uint32_t first_entered_until(std::uint32_t e, std::int64_t time_ns) const;
   // Those of a lane, and from when to when one of them counts.
   [[nodiscard]] std::span<const Pause> pauses_of(const Lane& lane) const;

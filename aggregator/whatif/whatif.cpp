@@ -2114,7 +2114,7 @@ std::optional<ReplayedStretches> WhatIf::stretches() const {
 Result<Prediction> WhatIf::predict(const std::vector<Change>& changes) const {
   const Result<Amounts> amounts = state_->amounts_of(changes);
   if (!amounts) return amounts.error();
-  // Only a change that gains nothing does without the second replay.
+  // The second replay is needed unless the change gains nothing.
   Amounts alone = amounts.value();
   alone.own_processors = true;
   const auto when = state_->is_short_of_processors() && state_->threads > 1

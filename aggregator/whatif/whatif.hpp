@@ -60,7 +60,7 @@ struct Prediction {
 };
 
 // Takes the shards of one run, then predicts. Not thread-safe. With two `threads` or more, two replays run at
-// a time, which takes their memory twice.
+// a time, which needs twice the memory.
 class WhatIf {
  public:
   explicit WhatIf(std::size_t threads = 1);

@@ -53,7 +53,8 @@ std::string MergeBar::update(const aggregator::MergeProgress& progress, Clock::t
   const double elapsed_s = Seconds(now - start_).count();
   const double share = std::clamp(progress.share, 0.0, 1.0);
   if (progress.phase != phase_) {
-    if (phase_) phase_start_ = now, phase_share_ = share;
+    const bool is_new_pace = phase_ && progress.phase != Phase::kWriting;
+    if (is_new_pace) phase_start_ = now, phase_share_ = share;
     phase_ = progress.phase;
   }
   if (now - start_ < (style_.terminal ? kSoon : kSoonElsewhere) ||

@@ -31,7 +31,8 @@ constexpr double kTenth = 0.1;
 // run. What the others take has one law together.
 constexpr std::size_t kMostParts = 50;
 constexpr double kLeastPart = 0.005;
-// Call paths tell the measured times half as wrong as functions do: how runs vary makes no such difference.
+// Call paths are used only if they miss the measured times by less than half as much as functions: variation
+// between runs does not explain that.
 constexpr double kMuchBetter = 4;  // of squares
 constexpr double kPredicted[] = {2, 4, 8};
 
@@ -269,7 +270,9 @@ class Scaler {
   void find_laws_of_elapsed() {
     if (sizes_.size() < kLeastSizes) return;
     elapsed_parts_ = laws_of(function_times());
-    std::vector<FittedLaw> of_paths = laws_of(path_times());
+    const std::vector<PerRun> paths = path_times();
+    if (paths.empty()) return;
+    std::vector<FittedLaw> of_paths = laws_of(paths);
     if (kMuchBetter * squared_error(of_paths) < squared_error(elapsed_parts_))
       elapsed_parts_ = std::move(of_paths);
   }
@@ -302,11 +305,13 @@ class Scaler {
     return laws;
   }
 
-  // Relative, of the elapsed times that were measured.
+  // Relative, of the mean elapsed times that were measured.
   [[nodiscard]] double squared_error(const std::vector<FittedLaw>& laws) const {
     double sum = 0;
-    for (const ScaledRun& run : report_.runs)
-      if (run.elapsed_s > 0) sum += std::pow(sum_at(laws, run.size) / run.elapsed_s - 1, 2);
+    for (std::size_t s = 0; s < sizes_.size(); ++s) {
+      const double elapsed_s = report_.sizes[s].elapsed_s->mean;
+      if (elapsed_s > 0) sum += std::pow(sum_at(laws, sizes_[s]) / elapsed_s - 1, 2);
+    }
     return sum;
   }
 
@@ -319,18 +324,24 @@ class Scaler {
     return result;
   }
 
-  // What call paths take that no run leaves out as too short, with those below them that one does.
+  // The time of each call path that has a row in every run. What a run leaves out as too short counts for its
+  // caller, or without one for the rest. Empty: there is no such call path.
   [[nodiscard]] std::vector<PerRun> path_times() const {
     const std::vector<PathNode> nodes = joined_tree();
     std::vector<PerRun> result(nodes.size());
+    PerRun rest(report_.runs.size(), 0.0);
     for (std::size_t n = 0; n < nodes.size(); ++n) {
-      if (!nodes[n].is_in_all()) continue;
-      result[n] = nodes[n].times;
-      if (nodes[n].parent == shard::kNone) continue;
-      PerRun& caller = result[nodes[n].parent];  // it is in all, too
-      for (std::size_t r = 0; r < caller.size(); ++r) *caller[r] -= *nodes[n].times[r];
+      const PathNode& node = nodes[n];
+      if (node.is_in_all()) {
+        result[n] = node.times;
+        for (std::size_t r = 0; r < rest.size() && node.parent != shard::kNone; ++r)
+          *result[node.parent][r] -= *node.times[r];  // a caller is in all, too
+      } else if (node.parent == shard::kNone) {
+        for (std::size_t r = 0; r < rest.size(); ++r) *rest[r] += node.times[r].value_or(0);
+      }
     }
     std::erase_if(result, [](const PerRun& times) { return times.empty(); });
+    if (!result.empty()) result.push_back(std::move(rest));
     return result;
   }
 

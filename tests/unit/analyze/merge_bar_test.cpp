@@ -92,6 +92,8 @@ TEST(MergeBar, TimeLeftIsByThePhase) {
   EXPECT_EQ(bar.update({Phase::kRows, 0, 10, 0.2}, kStart + 70s), "");
   EXPECT_EQ(bar.update({Phase::kRows, 5, 10, 0.6}, kStart + 90s),
             "clusterprof: merging: 60 % after 90 s, 20 s left\n");
+  EXPECT_EQ(bar.update({Phase::kWriting, 10, 10, 0.95}, kStart + 110s),
+            "clusterprof: merging: 95 % after 1:50 min, 3 s left\n");
 }
 
 TEST(MergeBar, ShowsLongTimes) {
