@@ -26,12 +26,16 @@ std::string tunables_with_huge_pages(const Environment& environment) {
   return tunables.append(kHugePages).append("=1");
 }
 
-int execute_reader(const std::string& program, char* const* arguments) {
-  const std::string tunables = tunables_with_huge_pages(process_environment());
-  if (!tunables.empty()) ::setenv(kTunables, tunables.c_str(), 1);
+int execute(const std::string& program, char* const* arguments) {
   ::execv(program.c_str(), arguments);
   say(program + ": " + std::strerror(errno));
   return kExitFailed;
+}
+
+int execute_reader(const std::string& program, char* const* arguments) {
+  const std::string tunables = tunables_with_huge_pages(process_environment());
+  if (!tunables.empty()) ::setenv(kTunables, tunables.c_str(), 1);
+  return execute(program, arguments);
 }
 
 }  // namespace clusterprof::cli

@@ -35,10 +35,7 @@ int analyze(char** argv, const std::string& verb) {
                               : verb == "doctor"             ? layout.value().doctor()
                               : verb == "attach"             ? layout.value().attacher()
                                                              : layout.value().analyze;
-  if (program == layout.value().analyze) return execute_reader(program, argv);
-  ::execv(program.c_str(), argv);
-  say(program + ": " + std::strerror(errno));
-  return kExitFailed;
+  return program == layout.value().analyze ? execute_reader(program, argv) : execute(program, argv);
 }
 
 // Whether this process is the one of its job that does what need be done once.

@@ -128,7 +128,7 @@ std::uint32_t Trace::first_entered(const Lane& lane, std::int64_t time_ns) const
 
 std::uint32_t Trace::first_entered_until(std::uint32_t e, std::int64_t time_ns) const {
   const std::uint32_t first = lanes[events[e].lane].first;
-  // Twice as far back each time, to one that was entered before.
+  // Goes back twice as far each time, until it finds an event that was entered earlier.
   std::uint32_t end = e;
   for (std::uint32_t step = 1; end - first >= step; step *= 2) {
     if (events[end - step].enter_ns < time_ns)

@@ -2100,6 +2100,7 @@ void WhatIf::add(shard::ShardData shard) {
 }
 Result<void> WhatIf::prepare() { return state_->prepare(); }
 std::size_t WhatIf::replays_per_prediction() const { return state_->is_short_of_processors() ? 2 : 1; }
+std::size_t WhatIf::threads() const { return state_->threads; }
 double WhatIf::elapsed_s() const { return state_->elapsed_s; }
 const Outcome& WhatIf::replayed() const { return state_->replayed; }
 bool WhatIf::is_from_sums() const { return state_->from_sums; }

@@ -73,6 +73,7 @@ class WhatIf {
   // After the last shard. Error: the run cannot be replayed (kNotFound), and why.
   Result<void> prepare();
 
+  [[nodiscard]] std::size_t threads() const;
   // As recorded, by the clock of the replay: nodes' clocks are adjusted to each other.
   [[nodiscard]] double elapsed_s() const;
   [[nodiscard]] const Outcome& replayed() const;                     // without changes

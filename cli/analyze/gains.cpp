@@ -17,7 +17,6 @@
 
 #include "aggregator/shard_files.hpp"
 #include "base/meminfo.hpp"
-#include "base/workers.hpp"
 #include "formats/shard/shard_reader.hpp"
 
 namespace clusterprof::cli {
@@ -60,10 +59,11 @@ std::string reason_of(const Error& error, std::string_view change = {}) {
   return std::string(reason);
 }
 
-Result<void> read_and_prepare(const fs::path& run, std::size_t threads, WhatIf& whatif) {
+Result<void> read_and_prepare(const fs::path& run, WhatIf& whatif) {
   const Result<std::vector<fs::path>> shards = aggregator::list_shards(run);
   if (!shards) return shards.error();
   // While one is taken, the next ones are read.
+  const std::size_t threads = whatif.threads();
   const auto when = threads > 1 ? std::launch::async | std::launch::deferred : std::launch::deferred;
   std::deque<std::future<Result<shard::ShardData>>> read;
   for (std::size_t taken = 0, next = 0; taken < shards.value().size(); ++taken) {
@@ -113,7 +113,7 @@ Result<void> read_shards_of(const fs::path& run, std::uint64_t most_events, What
                      " at most, as each needs about " + std::to_string(kEventBytes) +
                      " bytes of the memory that is available: --max-events sets another limit",
                  ErrorKind::kNotFound};
-  return read_and_prepare(run, useful_threads(), whatif);
+  return read_and_prepare(run, whatif);
 }
 
 profile::Gains gains_of(const WhatIf& whatif, const std::vector<report::GainCandidate>& candidates,
@@ -184,7 +184,7 @@ profile::Gains predict_while_merging(const fs::path& run, const report::Analysis
   }
   try {
     WhatIf whatif;  // with one thread: the memory that a job has left may be little
-    if (const Result<void> read = read_and_prepare(run, 1, whatif); !read) {
+    if (const Result<void> read = read_and_prepare(run, whatif); !read) {
       // Messages on files name them, and a run may be moved.
       gains.refused =
           read.error().kind == ErrorKind::kNotFound ? reason_of(read.error()) : "a shard cannot be read";

@@ -25,8 +25,8 @@ enum class Term : std::uint8_t { kConstant = 0, kLog, kPower, kPowerLog };
 inline constexpr std::array<const char*, 4> kTermNames = {"constant", "log p", "p^a", "p log p"};
 constexpr const char* name_of(Term term) { return kTermNames[static_cast<std::size_t>(term)]; }
 
-// constant + coefficient * term(p). The coefficient is not negative, nor is the constant, but where there is
-// next to nothing at the smallest size: there the law is 0 or more. Logarithms are of base 2.
+// constant + coefficient * term(p). The coefficient is not negative. The constant is negative only if there
+// is next to nothing at the smallest size; the law itself is never below 0. Logarithms are of base 2.
 struct Law {
   Term term = Term::kConstant;
   double exponent = 0;  // of p in the term: 0 of a constant and of a logarithm

@@ -883,7 +883,7 @@ int main(int argc, char** argv) {
   sigaction(SIGUSR1, &action, NULL);
   action.sa_flags = SA_RESTART;
   sigaction(SIGUSR2, &action, NULL);
-  /* Threads that wait for these in a call inherit that: one that comes before the call stays pending. */
+  /* The threads that wait for these signals inherit the mask: one that is sent before the wait stays pending. */
   sigset_t awaited;
   sigemptyset(&awaited);
   sigaddset(&awaited, SIGRTMIN + 5);
